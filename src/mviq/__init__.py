@@ -1,0 +1,1 @@
+"""MVI(q): Munchausen value iteration regularised by the Tsallis Kullback-Leibler divergence."""

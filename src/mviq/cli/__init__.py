@@ -1,0 +1,1 @@
+"""The command line: ``mviq`` and its subcommands, one file each."""

@@ -1,0 +1,35 @@
+"""The mathematics: q-logarithm, q-exponential, Tsallis entropy and divergence, Tsallis policies.
+
+Pure functions of tensors. ``q`` is the entropic index throughout: 1 softmax, 2 sparsemax, ∞ greedy.
+"""
+
+from mviq.tsallis.deformed import exp_q, log_q, log_q_physics, mirror_index
+from mviq.tsallis.information import divergence, entropy, munchausen_residual
+from mviq.tsallis.policy import (
+    expectation,
+    normalizer,
+    policy,
+    policy_and_normalizer,
+    soft_maximum,
+    soft_value,
+    support,
+)
+from mviq.tsallis.taylor import taylor_policy
+
+__all__ = [
+    "divergence",
+    "entropy",
+    "exp_q",
+    "expectation",
+    "log_q",
+    "log_q_physics",
+    "mirror_index",
+    "munchausen_residual",
+    "normalizer",
+    "policy",
+    "policy_and_normalizer",
+    "soft_maximum",
+    "soft_value",
+    "support",
+    "taylor_policy",
+]

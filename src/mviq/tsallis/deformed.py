@@ -1,0 +1,181 @@
+"""The q-logarithm and the q-exponential, accurate for every q, with derivatives in x and in q."""
+
+import math
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from mviq.tsallis.checks import (
+    Scalar,
+    check_finite,
+    check_floating,
+    check_positive,
+    first_where,
+    wide_dtype,
+)
+
+
+def log_q(x: Tensor, q: Scalar) -> Tensor:
+    """Return ln_q x = (x^(q−1) − 1)/(q−1), and ln x at q = 1.
+
+    ``q`` broadcasts with ``x`` elementwise. For q > 1, ln_q 0 = −1/(q−1); for q ≤ 1 it is −∞.
+
+    >>> log_q(torch.tensor([0.0, 1.0, 3.0]), q=2)
+    tensor([-1.,  0.,  2.])
+    >>> log_q(torch.tensor(math.e), q=1)
+    tensor(1.)
+    """
+    _check_non_negative(x)
+    check_positive("q", q, infinity=True)
+    return _elementwise(_LogQ, x, q)
+
+
+def exp_q(x: Tensor, q: Scalar) -> Tensor:
+    """Return exp_q x = [1 + (q−1)x]_+^(1/(q−1)), and exp x at q = 1: the inverse of ln_q.
+
+    ``q`` broadcasts with ``x`` elementwise. For q > 1 the result is 0 for x ≤ −1/(q−1);
+    for q < 1 it is ∞ for x ≥ 1/(1−q).
+
+    >>> exp_q(torch.tensor([-3.0, 0.0, 2.0]), q=2)
+    tensor([0., 1., 3.])
+    """
+    check_floating("x", x)
+    if x.isnan().any():
+        raise ValueError("x must not contain NaN")
+    check_positive("q", q, infinity=True)
+    return exp_q_unchecked(x, q)
+
+
+def exp_q_unchecked(x: Tensor, q: Scalar) -> Tensor:
+    """Return exp_q x of arguments known to be good."""
+    return _elementwise(_ExpQ, x, q)
+
+
+def mirror_index(q: Scalar) -> Scalar:
+    """Translate an index from the physics convention to ours or back: 2 − q, its own inverse.
+
+    Entropy and divergence are the same functions of the same index in both conventions; the
+    logarithm and the exponential are not. No other public name uses the physics index.
+
+    >>> mirror_index(0.0)  # physics' 0 is our 2: sparsemax
+    2.0
+    """
+    return 2 - q
+
+
+def log_q_physics(x: Tensor, q: Scalar) -> Tensor:
+    """Return the physics logarithm (x^(1−q) − 1)/(1−q) = ln_(2−q) x, for any finite real q.
+
+    >>> log_q_physics(torch.tensor([0.5, 2.0]), q=2)  # 1 − 1/x
+    tensor([-1.0000,  0.5000])
+    """
+    _check_non_negative(x)
+    check_finite("q", q)
+    return _elementwise(_LogQ, x, mirror_index(q))
+
+
+def xlog_q(x: Tensor, q: Scalar) -> Tensor:
+    """Return x ln_q x with 0 ln_q 0 = 0: the summand of entropy and divergence, unchecked."""
+    return _elementwise(_XLogQ, x, q)
+
+
+def _check_non_negative(x: Tensor) -> None:
+    check_floating("x", x)
+    if not (x >= 0).all():  # also catches NaN
+        raise ValueError(f"x must be non-negative, got {first_where(~(x >= 0), x)}")
+
+
+def log_q_slope(x: Tensor, q: Scalar) -> Tensor:
+    """Return ∂ ln_q x/∂q = (ln x)² φ((q−1) ln x), φ(y) = (e^y (y−1) + 1)/y² and φ(0) = 1/2."""
+    index = torch.as_tensor(q, dtype=x.dtype, device=x.device)
+    positive, above_one = x > 0, index > 1
+    log_x = torch.where(positive, x, 1.0).log()
+    slope = log_x.square() * _phi((q - 1) * log_x)
+    at_zero = torch.where(above_one, torch.where(above_one, index - 1, 1.0).pow(-2.0), math.inf)
+    # At q = ∞ the derivative is 0 (x ≤ 1) or undefined (x > 1); nothing depends on q there.
+    return torch.where(index == math.inf, 0.0, torch.where(positive, slope, at_zero))
+
+
+def _phi(y: Tensor) -> Tensor:
+    # The closed form loses all digits at y = 0, its Taylor series Σ y^j/(j!(j+2)) none.
+    small = y.abs() < 1
+    y_small = torch.where(small, y, 0.0)
+    y_large = torch.where(small, 1.0, y).clamp(min=-1e30)  # finite, for −inf·0 below
+    series = torch.zeros_like(y)
+    for j in reversed(range(19)):
+        series = series * y_small + 1 / (math.factorial(j) * (j + 2))
+    return torch.where(small, series, (y_large.exp() * (y_large - 1) + 1) / y_large.square())
+
+
+def _log_q(x: Tensor, q: Tensor) -> Tensor:
+    log_x = x.log()
+    y = (q - 1) * log_x
+    # expm1 avoids the cancellation near x^(q−1) = 1, the power the rounding of a large exponent.
+    power = torch.where(y.abs() < 0.5, y.expm1(), x.pow(q - 1) - 1) / (q - 1)
+    greedy = torch.where(x <= 1, 0.0, math.inf)
+    return torch.where(q == 1, log_x, torch.where(q == math.inf, greedy, power))
+
+
+def _exp_q(x: Tensor, q: Tensor) -> Tensor:
+    t = (q - 1) * x
+    # log1p avoids the cancellation for q near 1, the power the rounding of a large exponent.
+    power = torch.where(
+        t.abs() < 0.5, (t.log1p() / (q - 1)).exp(), (1 + t).clamp(min=0.0).pow(1 / (q - 1))
+    )
+    greedy = torch.where(x < 0, 0.0, 1.0)
+    return torch.where(q == 1, x.exp(), torch.where(q == math.inf, greedy, power))
+
+
+def _elementwise(function: type[Function], x: Tensor, q: Scalar) -> Tensor:
+    dtype = wide_dtype(x)
+    index = q.to(dtype) if isinstance(q, Tensor) else torch.tensor(q, dtype=dtype, device=x.device)
+    shape = torch.broadcast_shapes(x.shape, index.shape)  # type: ignore[no-untyped-call]
+    arguments = x.to(dtype).expand(shape), index.expand(shape)
+    return cast(Tensor, function.apply(*arguments)).to(x.dtype)  # type: ignore[no-untyped-call]
+
+
+class _LogQ(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, q: Tensor) -> Tensor:
+        ctx.save_for_backward(x, q)
+        return _log_q(x, q)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None]:
+        (grad,), (x, q) = grads, ctx.saved_tensors
+        grad_q = grad * log_q_slope(x, q) if ctx.needs_input_grad[1] else None
+        return grad * x.pow(q - 2), grad_q
+
+
+class _ExpQ(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, q: Tensor) -> Tensor:
+        result = _exp_q(x, q)
+        ctx.save_for_backward(result, q)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None]:
+        (grad,), (result, q) = grads, ctx.saved_tensors
+        positive = result > 0
+        inside = torch.where(positive, result, 1.0)
+        grad_x = torch.where(positive, grad * inside.pow(2 - q), 0.0)
+        grad_q = -grad_x * log_q_slope(inside, q) if ctx.needs_input_grad[1] else None
+        return grad_x, grad_q
+
+
+class _XLogQ(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, q: Tensor) -> Tensor:
+        ctx.save_for_backward(x, q)
+        return torch.where(x > 0, x * _log_q(x, q), 0.0)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None]:
+        (grad,), (x, q) = grads, ctx.saved_tensors
+        log = cast(Tensor, _LogQ.apply(x, q))  # type: ignore[no-untyped-call]
+        at_q = torch.where(x > 0, x, 1.0)
+        grad_q = torch.where(x > 0, grad * at_q * log_q_slope(at_q, q), 0.0)
+        return grad * (log + x.pow(q - 1)), grad_q if ctx.needs_input_grad[1] else None

@@ -1,0 +1,72 @@
+"""Tsallis entropy and the Tsallis Kullback-Leibler divergence."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from mviq.tsallis.checks import Scalar, check_distribution, check_positive
+from mviq.tsallis.deformed import log_q_physics, xlog_q
+
+
+def entropy(policy: Tensor, q: Scalar) -> Tensor:
+    """Return S_q(π) = −⟨π, ln_q π⟩ = (1 − Σπ^q)/(q−1), summed over the last axis.
+
+    It lies between 0 (one certain action) and S_q(uniform) = −ln_q(1/n). ``q`` broadcasts over
+    the batch. At q = 1 it is Shannon's entropy, at q = ∞ it is 0.
+
+    >>> entropy(torch.tensor([0.5, 0.5]), q=2)
+    tensor(0.5000)
+    """
+    check_distribution("policy", policy)
+    check_positive("q", q, infinity=True)
+    return entropy_unchecked(policy, q)
+
+
+def entropy_unchecked(policy: Tensor, q: Scalar) -> Tensor:
+    """Return S_q(π) of something known to be a policy."""
+    return -xlog_q(policy, over_actions(q)).sum(-1)
+
+
+def divergence(policy: Tensor, prior: Tensor, q: Scalar) -> Tensor:
+    """Return D_q(π‖μ) = ⟨π, ln_q(π/μ)⟩ = (Σ π^q μ^(1−q) − 1)/(q−1), summed over the last axis.
+
+    It is ≥ 0, and 0 only where π = μ. Where μ is 0, π must be 0 as well, or D_q is infinite.
+    ``q`` broadcasts over the batch. At q = 1 it is the KL divergence, at q = 2 that of χ².
+
+    >>> divergence(torch.tensor([1.0, 0.0]), torch.tensor([0.5, 0.5]), q=2)
+    tensor(1.)
+    """
+    check_distribution("policy", policy)
+    check_distribution("prior", prior)
+    check_positive("q", q, infinity=True)
+    possible = prior > 0
+    weight = torch.where(possible, prior, 1.0)
+    # μ x ln_q x at the ratio x = π/μ; 0·∞ at q = ∞ is the ∞ of a policy that is not its prior.
+    summand = weight * xlog_q(policy / weight, over_actions(q))
+    impossible = torch.where(policy > 0, math.inf, 0.0).to(summand.dtype)
+    return torch.where(possible, summand, impossible).sum(-1)
+
+
+def munchausen_residual(policy: Tensor, previous: Tensor, q: Scalar, floor: float = 1e-3) -> Tensor:
+    """Return R_q(π, π_k) = ⟨π, (1 − π^(q−1))(π_k^(1−q) − 1)⟩/(q−1): what Munchausen leaves out.
+
+    It is what separates the implicit regularisation of MVI(q) from an explicit Tsallis KL
+    penalty, and 0 at q = 1. ``previous`` is floored, because R_q grows without bound as
+    a previous probability vanishes: only its order in q is meaningful, not its magnitude.
+
+    >>> munchausen_residual(torch.tensor([0.5, 0.5]), torch.tensor([0.5, 0.5]), q=2)
+    tensor(0.5000)
+    """
+    check_distribution("policy", policy)
+    check_distribution("previous", previous)
+    check_positive("q", q, infinity=False)
+    index = over_actions(q)
+    # (1 − π^(q−1)) = −(q−1) ln_q π and (π_k^(1−q) − 1)/(q−1) is the negative physics logarithm.
+    floored = log_q_physics(previous.clamp(min=floor), index)
+    return (index - 1) * (xlog_q(policy, index) * floored).sum(-1)
+
+
+def over_actions(x: Scalar) -> Scalar:
+    """Give a tensor that broadcasts over the batch an axis for the actions."""
+    return x.unsqueeze(-1) if isinstance(x, Tensor) else x

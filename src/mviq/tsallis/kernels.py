@@ -1,0 +1,282 @@
+"""Exact Tsallis policies on the CPU: one compiled loop over the rows, without temporaries.
+
+The same mathematics as ``solver``, which states it for whole tensors and is the test oracle of
+this file. A row is small, so tensor operations spend their time on dispatch and memory; here a
+row stays in cache, only actions that can be in the support are looked at, and all arithmetic is
+in double precision whatever the dtype of the data.
+"""
+
+import math
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+
+_MOST_STEPS = 100  # a guard only: Newton's iterations below end after a handful
+_TOLERANCE = 4 * float(np.finfo(np.float64).eps)
+_LARGEST = float(np.finfo(np.float64).max)
+_SMALLEST = float(np.finfo(np.float64).tiny)
+_SHORT = 32  # up to here insertion sort beats a general one
+
+_compile = numba.njit(cache=True, nogil=True, error_model="numpy")
+_inline = numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+
+
+@_compile
+def solve_rows(
+    values: Floats, q: Floats, temperature: Floats, prior: Floats, policy: Floats, psi: Floats
+) -> None:
+    """Write every row's policy and its ψ − max z; a ``prior`` without columns stands for μ = 1."""
+    actions = values.shape[1]
+    weighted = prior.shape[1] > 0
+    action = np.empty(actions, dtype=np.int64)  # the candidates of a row: their actions,
+    value = np.empty(actions)  # their values,
+    weight = np.ones(actions)  # their priors,
+    ratio = np.empty(actions)  # and the solution π/μ
+    for row in range(values.shape[0]):
+        index, scale = (
+            np.float64(q[row if q.size > 1 else 0]),
+            np.float64(temperature[row if temperature.size > 1 else 0]),
+        )
+        top, mass = _maximum(values, prior, row)
+        lowest = _lowest_candidate(top, mass, index, scale)
+        count = 0
+        for a in range(actions):
+            policy[row, a] = 0.0
+            # Written always, kept by counting on: a branch here would be mispredicted.
+            action[count], value[count] = a, values[row, a]
+            possible = values[row, a] >= lowest
+            if weighted:
+                weight[count] = prior[row, a]
+                possible = possible and weight[count] > 0
+            count += int(possible)
+        psi[row] = _solve(value, weight, action, count, top, index, scale, weighted, ratio)
+        for i in range(count):
+            policy[row, action[i]] = weight[i] * ratio[i]
+
+
+@_inline
+def _maximum(values: Floats, prior: Floats, row: int) -> tuple[float, float]:
+    """Return the largest available value of a row and its prior mass, at least: 1 without prior."""
+    top, mass = -math.inf, 1.0
+    if prior.shape[1] == 0:
+        for a in range(values.shape[1]):
+            top = max(top, np.float64(values[row, a]))
+        return top, mass
+    for a in range(values.shape[1]):
+        if prior[row, a] > 0 and values[row, a] > top:
+            top, mass = np.float64(values[row, a]), np.float64(prior[row, a])
+    return top, mass
+
+
+@_inline
+def _lowest_candidate(top: float, mass: float, q: float, temperature: float) -> float:
+    """Return a value below which no action has a probability, since the best has at most one."""
+    if q <= 1:
+        return -_LARGEST  # all that are available
+    reach = temperature / (q - 1) if mass == 1 else mass ** (1 - q) * temperature / (q - 1)
+    return max(top - reach * (1 + 1e-6), -_LARGEST) if q < math.inf else top
+
+
+@_inline
+def _solve(
+    value: Floats,
+    weight: Floats,
+    action: NDArray[np.int64],
+    count: int,
+    top: float,
+    q: float,
+    temperature: float,
+    weighted: bool,
+    ratio: Floats,
+) -> float:
+    """Write the ratios π/μ of the candidates and return ψ − max z."""
+    if q > 2 and q < math.inf:
+        _sort_descending(value, weight, action, count)
+        return _above_two(value, weight, count, top, q, temperature, ratio)
+    for i in range(count):
+        value[i] = (value[i] - top) / temperature
+    if q == 1 or q == math.inf:
+        return _closed_form(value, weight, count, q, ratio)
+    start = _start(value, weight, count, q) if weighted else 0.0
+    if q == 2:
+        return _two(value, weight, count, start, ratio)
+    return _below_two(value, weight, count, start, q, ratio)
+
+
+@_inline
+def _closed_form(gap: Floats, weight: Floats, count: int, q: float, ratio: Floats) -> float:
+    total = 0.0
+    for i in range(count):
+        ratio[i] = math.exp(gap[i])  # at q = ∞ all candidates have gap 0
+        total += weight[i] * ratio[i]
+    for i in range(count):
+        ratio[i] /= total
+    return math.log(total) if q == 1 else 0.0
+
+
+@_inline
+def _start(gap: Floats, weight: Floats, count: int, q: float) -> float:
+    """Return the largest ψ that gives a single action probability one: it is left of the root."""
+    start = -math.inf
+    for i in range(count):
+        start = max(start, gap[i] - _log_q(1 / weight[i], q))
+    return start
+
+
+@_inline
+def _two(gap: Floats, weight: Floats, count: int, psi: float, ratio: Floats) -> float:
+    last = math.inf
+    for _ in range(_MOST_STEPS):
+        total, slope = 0.0, 0.0
+        for i in range(count):
+            ratio[i] = max(1 + (gap[i] - psi), 0.0)
+            total += weight[i] * ratio[i]
+            slope += weight[i] if ratio[i] > 0 else 0.0
+        excess = total - 1
+        if excess <= _TOLERANCE or excess >= last:
+            break
+        psi += excess / slope
+        last = excess
+    return psi
+
+
+@_inline
+def _below_two(
+    gap: Floats, weight: Floats, count: int, psi: float, q: float, ratio: Floats
+) -> float:
+    last = math.inf
+    for _ in range(_MOST_STEPS):
+        total, slope = 0.0, 0.0
+        for i in range(count):
+            t = (q - 1) * (gap[i] - psi)
+            ratio[i] = _root(t, q - 1)
+            if ratio[i] > 0:
+                total += weight[i] * ratio[i]
+                slope += weight[i] * ratio[i] / (1 + t)
+        excess = total - 1
+        if excess <= _TOLERANCE or excess >= last:
+            break
+        psi += _log_q(total, q) / (total ** (q - 2) * slope)
+        last = excess
+    return psi
+
+
+@_inline
+def _above_two(
+    value: Floats,
+    weight: Floats,
+    count: int,
+    top: float,
+    q: float,
+    temperature: float,
+    ratio: Floats,
+) -> float:
+    scale, root = (q - 1) / temperature, 1 / (q - 1)
+    size = _support_size(value, weight, count, scale, root)
+    mass = 0.0
+    for i in range(size):
+        mass += weight[i]
+    for i in range(count):
+        ratio[i] = 0.0
+    for i in range(size):  # at first, what π/μ would be if the smallest ratio v were 0
+        ratio[i] = mass * _power((value[i] - value[size - 1]) * scale, root)
+    v = _smallest_ratio(ratio, weight, size, mass, q - 1, root)
+    for i in range(size):
+        ratio[i] = _norm(v, ratio[i], q - 1, root)[0] / mass
+    return (value[size - 1] - top) / temperature - _log_q(v / mass, q)
+
+
+@_inline
+def _support_size(value: Floats, weight: Floats, count: int, scale: float, root: float) -> int:
+    """Search by halving for the last action i with Σ_j μ_j ((q−1)(z_j − z_i))^(1/(q−1)) < 1."""
+    inside, outside = 0, count
+    while outside - inside > 1:
+        middle = (inside + outside) // 2
+        total = 0.0
+        for j in range(middle):
+            total += weight[j] * _power((value[j] - value[middle]) * scale, root)
+            if total >= 1:
+                break
+        if total < 1:
+            inside = middle
+        else:
+            outside = middle
+    return inside + 1
+
+
+@_inline
+def _smallest_ratio(
+    bound: Floats, weight: Floats, count: int, mass: float, a: float, root: float
+) -> float:
+    """Solve Σ μ_i ‖(v, b_i)‖_a = mass for v in (0, 1], a convex increasing function of v."""
+    v, last = 1.0, math.inf
+    for _ in range(_MOST_STEPS):
+        total, slope = 0.0, 0.0
+        for i in range(count):
+            norm, derivative = _norm(v, bound[i], a, root)
+            total += weight[i] * norm
+            slope += weight[i] * derivative
+        excess = total / mass - 1
+        if excess <= _TOLERANCE or excess >= last:
+            break
+        v = max(v - excess * mass / slope, _SMALLEST)
+        last = excess
+    return v
+
+
+@_inline
+def _norm(v: float, b: float, a: float, root: float) -> tuple[float, float]:
+    """Return (v^a + b^a)^(1/a) and its derivative in v, without overflow for any a > 1."""
+    if b <= v:
+        power = _power(b / v, a)
+        norm = v * _power(1 + power, root)
+        return norm, norm / (v * (1 + power))
+    power = _power(v / b, a)
+    if power < _TOLERANCE:
+        return b, power * b / v
+    norm = b * _power(1 + power, root)
+    return norm, norm * power / (v * (1 + power))
+
+
+@_inline
+def _root(t: float, a: float) -> float:
+    """Return [1 + t]_+^(1/a)."""
+    if t <= -1:
+        return 0.0
+    if abs(a) < 0.25:  # the root amplifies the rounding of 1 + t
+        return math.exp(math.log1p(t) / a)
+    return _power(1 + t, 1 / a)
+
+
+@_inline
+def _log_q(x: float, q: float) -> float:
+    return math.expm1((q - 1) * math.log(x)) / (q - 1)
+
+
+@_inline
+def _power(x: float, exponent: float) -> float:
+    """Return x^exponent, an order of magnitude faster at the exponents of q = 3 and q = 1.5."""
+    if exponent == 0.5:
+        return math.sqrt(x)
+    if exponent == 2:
+        return x * x
+    return float(x**exponent)
+
+
+@_inline
+def _sort_descending(value: Floats, weight: Floats, action: NDArray[np.int64], count: int) -> None:
+    if count > _SHORT:
+        order = np.argsort(-value[:count])
+        value[:count], weight[:count], action[:count] = value[order], weight[order], action[order]
+        return
+    for i in range(1, count):
+        v, w, a = value[i], weight[i], action[i]
+        j = i
+        while j > 0 and value[j - 1] < v:
+            value[j], weight[j], action[j] = value[j - 1], weight[j - 1], action[j - 1]
+            j -= 1
+        value[j], weight[j], action[j] = v, w, a

@@ -1,0 +1,170 @@
+"""Exact Tsallis policies on any device: for every row, the ψ that makes Σ μ exp_q(z − ψ) one.
+
+Inside this file the actions are the *first* axis: tensors have shape (actions, rows). z itself
+is never formed from values/temperature: differences of values are exact where values are close,
+so a common offset of the values costs no accuracy. ψ is returned relative to max z.
+
+All iterations are Newton's on a convex function, started on the side from which it converges
+monotonically; they need no bracket and no step control.
+
+====== ============================================================================
+ q      unknown and function
+====== ============================================================================
+ 1      closed form
+ ≤ 2    ψ, in ln_q Σ μ exp_q(z − ψ) = 0: a weighted norm of affine functions of ψ
+ > 2    the smallest supported ratio v = π/μ, on a support known beforehand; ψ would
+        lose all digits of π = (…)^(1/(q−1)), where the root is steep
+ ∞      closed form
+====== ============================================================================
+
+On the CPU ``kernels`` does the same row by row and faster.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+_MOST_STEPS = 100  # a guard only: Newton's iterations below end after a handful
+
+
+class Rows(NamedTuple):
+    """One problem per column: values (actions, rows); q, temperature (1, rows); prior or None."""
+
+    values: Tensor
+    q: Tensor
+    temperature: Tensor
+    prior: Tensor | None
+
+    def available(self) -> Tensor:
+        """Return the values, −inf where the prior forbids the action."""
+        if self.prior is None:
+            return self.values
+        return torch.where(self.prior > 0, self.values, -math.inf)
+
+    def columns(self, chosen: Tensor) -> "Rows":
+        """Return some of the rows."""
+        prior = None if self.prior is None else self.prior[:, chosen]
+        return Rows(self.values[:, chosen], self.q[:, chosen], self.temperature[:, chosen], prior)
+
+    def weighted(self, x: Tensor) -> Tensor:
+        """Return μ x."""
+        return x if self.prior is None else x * self.prior
+
+
+def solve(rows: Rows) -> tuple[Tensor, Tensor]:
+    """Return the policy (actions, rows) and ψ − max z (1, rows)."""
+    policy, psi = torch.empty_like(rows.values), torch.empty_like(rows.q)
+    below_two, above_two = rows.q <= 2, (rows.q > 2) & (rows.q < math.inf)
+    methods = (
+        (below_two & (rows.q != 1), _solve_below_two),
+        (above_two, _solve_above_two),
+        (~(below_two | above_two) | (rows.q == 1), _solve_closed_form),
+    )
+    for mask, method in methods:
+        columns = mask.flatten().nonzero().flatten()
+        if columns.numel():
+            policy[:, columns], psi[:, columns] = method(rows.columns(columns))
+    return policy, psi
+
+
+def _gaps(rows: Rows) -> Tensor:
+    """Return z − max z ≤ 0."""
+    values = rows.available()
+    return (values - values.amax(0, keepdim=True)) / rows.temperature
+
+
+def _solve_closed_form(rows: Rows) -> tuple[Tensor, Tensor]:
+    """Solve q = 1 and, as what is left of it when only gaps of zero count, q = ∞."""
+    gaps = _gaps(rows)
+    ratio = torch.where(rows.q == 1, gaps.exp(), (gaps == 0).to(gaps.dtype))
+    weights = rows.weighted(ratio)
+    total = weights.sum(0, keepdim=True)
+    return weights / total, torch.where(rows.q == 1, total.log(), 0.0)
+
+
+def _solve_below_two(rows: Rows) -> tuple[Tensor, Tensor]:
+    """Find ψ from the left, where Σ μ exp_q(z − ψ) ≥ 1."""
+    gaps, a = _gaps(rows), rows.q - 1
+    psi, last = _start(gaps, rows), math.inf
+    for _ in range(_MOST_STEPS):
+        t = (a * (gaps - psi)).clamp(min=-1.0)
+        ratio = (t.log1p() / a).exp()
+        total = rows.weighted(ratio).sum(0, keepdim=True)
+        excess = float((total - 1).amax())
+        if excess <= _tolerance(gaps) or excess >= last:
+            break
+        # exp_q′ = exp_q^(2−q) = exp_q/(1 + t), and 0/0 = 0 off the support.
+        slope = rows.weighted(torch.where(ratio > 0, ratio / (1 + t), 0.0)).sum(0, keepdim=True)
+        psi = psi + torch.expm1(a * total.log()) / a / (total.pow(a - 1) * slope)
+        last = excess
+    return rows.weighted(ratio), psi
+
+
+def _start(gaps: Tensor, rows: Rows) -> Tensor:
+    """Return the largest ψ at which a single action has probability one."""
+    if rows.prior is None:
+        return torch.zeros_like(rows.q)
+    a = rows.q - 1
+    log_ratio = torch.expm1(-a * rows.prior.log()) / a  # ln_q(1/μ)
+    alone = torch.where(rows.prior > 0, gaps - log_ratio, -math.inf)
+    return alone.amax(0, keepdim=True)
+
+
+def _solve_above_two(rows: Rows) -> tuple[Tensor, Tensor]:
+    """Find v = min π/μ on the support from the right, in Σ μ ‖(v, b)‖_(q−1) = 1."""
+    values, a = rows.available(), rows.q - 1
+    floor = _lowest_supported(rows)
+    supported = values >= floor
+    weight = rows.weighted(supported.to(values.dtype))
+    mass = weight.sum(0, keepdim=True)
+    # b is the ratio π/μ that an action would have if v were 0; v and b are in units of 1/mass.
+    gaps = torch.where(supported, values - floor, 0.0) * (a / rows.temperature)
+    b = gaps.pow(1 / a) * mass
+    v, last = torch.ones_like(mass), math.inf
+    for _ in range(_MOST_STEPS):
+        norm, slope = _norm(v, b, a)
+        total = (weight * norm).sum(0, keepdim=True) / mass
+        excess = float((total - 1).amax())
+        if excess <= _tolerance(values) or excess >= last:
+            break
+        v = v - (total - 1) * mass / (weight * slope).sum(0, keepdim=True)
+        v = v.clamp(min=torch.finfo(v.dtype).tiny)
+        last = excess
+    psi = (floor - values.amax(0, keepdim=True)) / rows.temperature
+    return weight * norm / mass, psi - torch.expm1(a * (v / mass).log()) / a
+
+
+def _lowest_supported(rows: Rows) -> Tensor:
+    """Search by halving for the last of the sorted values in the support.
+
+    Action i is in the support iff Σ_j μ_j ((q−1)(z_j − z_i))_+^(1/(q−1)) < 1.
+    """
+    values, a = rows.available(), rows.q - 1
+    ordered, order = values.sort(0, descending=True)
+    weight = None if rows.prior is None else rows.prior.gather(0, order)
+    inside = torch.zeros_like(rows.q, dtype=torch.long)
+    outside = inside + values.shape[0]
+    for _ in range(values.shape[0].bit_length()):
+        middle = (inside + outside) // 2
+        # An action that is not available has an infinite gap: it fails the test, NaN does not.
+        gaps = (ordered - ordered.gather(0, middle)).clamp(min=0.0).nan_to_num(math.inf, math.inf)
+        terms = (gaps * (a / rows.temperature)).pow(1 / a)
+        total = (terms if weight is None else terms * weight).sum(0, keepdim=True)
+        test = total < 1
+        inside = torch.where(test, middle, inside)
+        outside = torch.where(test, outside, middle)
+    return ordered.gather(0, inside)
+
+
+def _norm(v: Tensor, b: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
+    """Return (v^a + b^a)^(1/a) and its derivative in v, without overflow for any a > 1."""
+    high = torch.maximum(v, b)
+    power = (torch.minimum(v, b) / high).pow(a)
+    norm = high * (1 + power).pow(1 / a)
+    return norm, norm / (v * (1 + power)) * torch.where(b > v, power, 1.0)
+
+
+def _tolerance(x: Tensor) -> float:
+    return 4 * torch.finfo(x.dtype).eps

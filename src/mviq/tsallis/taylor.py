@@ -1,0 +1,64 @@
+"""The paper's computable approximation of the Tsallis policy, by a first-order Taylor expansion."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from mviq.tsallis.checks import (
+    Scalar,
+    check_last_axis,
+    check_positive,
+    check_row_maximum,
+    first_where,
+    wide_dtype,
+)
+from mviq.tsallis.deformed import exp_q_unchecked
+from mviq.tsallis.information import over_actions
+
+
+def taylor_policy(values: Tensor, q: Scalar, temperature: Scalar = 1.0) -> Tensor:
+    """Return the approximate policy π̂ ∝ exp_q(z − ψ̂) of the paper's Algorithm 1, q > 1.
+
+    With z = values/temperature sorted in descending order, the support has the size
+
+        K = max{ i : 1 + i z_(i) > Σ_{j≤i} z_(j) + i (1 − 1/(q−1)) },
+
+    and ψ̂ = (Σ_{j≤K} z_(j) − 1)/K + 1. It is exact at q = 2 only; for q ≥ 3, K = 1, and the
+    only actions left are those close to the best. ``policy`` is exact at every q.
+
+    >>> taylor_policy(torch.tensor([1.0, 0.5, -0.2]), q=2)
+    tensor([0.7500, 0.2500, 0.0000])
+    """
+    check_last_axis("values", values)
+    check_positive("temperature", temperature, infinity=False)
+    _check_index(q)
+    wide = values.to(wide_dtype(values))
+    maximum = wide.detach().amax(-1, keepdim=True)
+    check_row_maximum("values", maximum)
+    index = over_actions(q)
+    z = (wide - maximum) / over_actions(temperature)
+    psi = _taylor_normalizer(z, index)
+    # An action that is not available is kept out of the derivative as well.
+    weights = exp_q_unchecked(torch.where(z == -math.inf, 0.0, z) - psi, index)
+    weights = torch.where(z == -math.inf, 0.0, weights)
+    return (weights / weights.sum(-1, keepdim=True)).to(values.dtype)
+
+
+def _check_index(q: Scalar) -> None:
+    check_positive("q", q, infinity=False)
+    below = torch.as_tensor(q) <= 1
+    if below.any():
+        bad = first_where(below, torch.as_tensor(q))
+        raise ValueError(f"q must be > 1 for the Taylor policy, got {bad:g}")
+
+
+def _taylor_normalizer(z: Tensor, q: Scalar) -> Tensor:
+    """Return ψ̂ for z with maximum 0, keeping the action axis."""
+    ordered = z.sort(-1, descending=True).values
+    ranks = torch.arange(1, z.shape[-1] + 1, dtype=z.dtype, device=z.device)
+    sums = ordered.cumsum(-1)
+    inside = 1 + ranks * ordered > sums + ranks * (1 - 1 / (q - 1))
+    size = torch.where(inside, ranks, 0.0).amax(-1, keepdim=True)
+    total = sums.gather(-1, size.long() - 1)
+    return (total - 1) / size + 1
