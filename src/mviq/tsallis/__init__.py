@@ -4,6 +4,7 @@ Pure functions of tensors. ``q`` is the entropic index throughout: 1 softmax, 2 
 """
 
 from mviq.tsallis.deformed import exp_q, log_q, log_q_physics, mirror_index
+from mviq.tsallis.family import FAMILY, Evaluation, Family, named
 from mviq.tsallis.information import divergence, entropy, munchausen_residual
 from mviq.tsallis.policy import (
     expectation,
@@ -17,6 +18,9 @@ from mviq.tsallis.policy import (
 from mviq.tsallis.taylor import taylor_policy
 
 __all__ = [
+    "FAMILY",
+    "Evaluation",
+    "Family",
     "divergence",
     "entropy",
     "exp_q",
@@ -25,6 +29,7 @@ __all__ = [
     "log_q_physics",
     "mirror_index",
     "munchausen_residual",
+    "named",
     "normalizer",
     "policy",
     "policy_and_normalizer",

@@ -24,8 +24,8 @@ def log_q(x: Tensor, q: Scalar) -> Tensor:
 
     >>> log_q(torch.tensor([0.0, 1.0, 3.0]), q=2)
     tensor([-1.,  0.,  2.])
-    >>> log_q(torch.tensor(math.e), q=1)
-    tensor(1.)
+    >>> log_q(torch.tensor(1.0), q=1)
+    tensor(0.)
     """
     _check_non_negative(x)
     check_positive("q", q, infinity=True)

@@ -187,7 +187,7 @@ def _above_two(
     v = _smallest_ratio(ratio, weight, size, mass, q - 1, root)
     for i in range(size):
         ratio[i] = _norm(v, ratio[i], q - 1, root)[0] / mass
-    return (value[size - 1] - top) / temperature - _log_q(v / mass, q)
+    return float((value[size - 1] - top) / temperature - _log_q(v / mass, q))
 
 
 @_inline

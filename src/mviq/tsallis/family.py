@@ -1,0 +1,153 @@
+"""The MVI(q) family: one update in six numbers, shared by tabular and deep learning.
+
+    Q_{k+1}(s,a) = r + munchausen_alpha · m(s,a) + γ E[ ⟨π,Q_k⟩(s') + c τ S_q(π(·|s')) ]
+
+with π the Tsallis policy of Q_k at temperature τ. A named algorithm is a point in the family.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, get_args
+
+from torch import Tensor
+
+from mviq.tsallis.checks import check_positive
+from mviq.tsallis.deformed import log_q, log_q_physics
+from mviq.tsallis.information import entropy_unchecked
+from mviq.tsallis.policy import expectation, policy
+from mviq.tsallis.taylor import taylor_policy
+
+Form = Literal["gap", "log", "truncated_log", "naive_log"]
+PolicyMethod = Literal["exact", "taylor"]
+NAIVE_FLOOR = 1e-8  # below it the naive logarithm of a truncated probability is cut off
+
+
+class Evaluation(NamedTuple):
+    """What one policy of the family says about its action values, per state."""
+
+    policy: Tensor
+    soft_maximum: Tensor
+    entropy: Tensor
+
+
+@dataclass(frozen=True)
+class Family:
+    """A point in the family.
+
+    >>> import torch
+    >>> mvi = Family(q=2.0, temperature=1.0)
+    >>> q_values = torch.tensor([1.0, 0.5, -0.2])
+    >>> at = mvi.evaluate(q_values)
+    >>> mvi.munchausen(q_values, at)  # 0.9 (Q − 0.875)
+    tensor([ 0.1125, -0.3375, -0.9675])
+    >>> mvi.bootstrap(at)
+    tensor(1.2500)
+    """
+
+    q: float = 2.0
+    """Entropic index ≥ 1: 1 softmax, 2 sparsemax, ∞ greedy."""
+    temperature: float = 0.03
+    """τ > 0, the scale of action values at which the policy is soft; Table 1 of the paper."""
+    munchausen_alpha: float = 0.9
+    """α ≥ 0, the weight of the Munchausen term, below 1 to learn; Tables 1 and 2 of the paper."""
+    form: Form = "gap"
+    """m: ``gap`` Q − ⟨π,Q⟩, ``log`` Q − τψ, ``truncated_log`` τ ln_q π, ``naive_log`` its ablation."""
+    clip: tuple[float, float] | None = None
+    """Bounds of m; M-DQN as published uses (−1, 0), others (−1, 1) or (−1000, 0)."""
+    entropy_weight: float = 1.0
+    """c: 1 in the paper, 1/q makes the evaluation the conjugate of the greedy step."""
+    policy_method: PolicyMethod = "exact"
+    """``exact``, or ``taylor`` for the paper's approximation."""
+
+    def __post_init__(self) -> None:
+        check_positive("q", self.q, infinity=True)
+        check_positive("temperature", self.temperature, infinity=False)
+        _check("q", self.q, self.q >= 1, "at least 1, as learning needs")
+        alpha = self.munchausen_alpha
+        _check("munchausen_alpha", alpha, 0 <= alpha < math.inf, "a finite number ≥ 0")
+        _check("form", self.form, self.form in get_args(Form), f"one of {get_args(Form)}")
+        methods = get_args(PolicyMethod)
+        _check(
+            "policy_method", self.policy_method, self.policy_method in methods, f"one of {methods}"
+        )
+        _check("clip", self.clip, self.clip is None or self.clip[0] < self.clip[1], "(low, high)")
+        _check("entropy_weight", self.entropy_weight, 0 <= self.entropy_weight < math.inf, "≥ 0")
+        finite_above_one = 1 < self.q < math.inf
+        if self.policy_method == "taylor":
+            _check("q", self.q, finite_above_one, "finite and > 1 for the Taylor policy")
+        if self.form == "naive_log" and alpha > 0:
+            _check("q", self.q, self.q < math.inf, "finite for the form naive_log")
+
+    def policy(self, q_values: Tensor) -> Tensor:
+        """Return the policy of the action values."""
+        method = policy if self.policy_method == "exact" else taylor_policy
+        return method(q_values, self.q, self.temperature)
+
+    def evaluate(self, q_values: Tensor) -> Evaluation:
+        """Return the policy with its mean action value and its entropy."""
+        chosen = self.policy(q_values)
+        return Evaluation(chosen, expectation(chosen, q_values), entropy_unchecked(chosen, self.q))
+
+    def bootstrap(self, at: Evaluation) -> Tensor:
+        """Return ⟨π,Q⟩ + c τ S_q(π), the value of the next state."""
+        return at.soft_maximum + self.entropy_weight * self.temperature * at.entropy
+
+    def munchausen(self, q_values: Tensor, at: Evaluation) -> Tensor:
+        """Return α·m for every action, clipped if the family says so."""
+        term = self._term(q_values, at)
+        if self.clip is not None:
+            term = term.clamp(*self.clip)
+        return self.munchausen_alpha * term
+
+    def _term(self, q_values: Tensor, at: Evaluation) -> Tensor:
+        gap = q_values - at.soft_maximum.unsqueeze(-1)
+        if self.form == "gap":
+            return gap
+        if self.form == "log" or (self.form == "truncated_log" and self.q == 1):
+            # τψ = ⟨π,Q⟩ + τS_q(π); at q = 1 nothing is truncated and ln π must not underflow.
+            return gap - self.temperature * at.entropy.unsqueeze(-1)
+        if self.form == "truncated_log":
+            return self.temperature * log_q(at.policy, self.q)
+        return self.temperature * log_q_physics(at.policy.clamp(min=NAIVE_FLOOR), self.q)
+
+
+def _check(name: str, value: object, good: bool, allowed: str) -> None:
+    if not good:
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+
+
+FAMILY = {
+    "vi": Family(q=math.inf, munchausen_alpha=0.0),
+    "advantage-learning": Family(q=math.inf),
+    "soft-vi": Family(q=1.0, munchausen_alpha=0.0),
+    "m-vi": Family(q=1.0, form="log", clip=(-1.0, 0.0)),
+    "tsallis-vi": Family(munchausen_alpha=0.0),
+    "mvi": Family(),
+}
+"""The named algorithms with a policy that is a function of the action values alone."""
+
+FIXED = {
+    "vi": {"q", "munchausen_alpha"},
+    "advantage-learning": {"q"},
+    "soft-vi": {"q", "munchausen_alpha"},
+    "m-vi": {"q", "form"},
+    "tsallis-vi": {"munchausen_alpha"},
+    "mvi": {"form"},
+}
+"""What cannot be changed without the algorithm losing its name."""
+
+
+def named(name: str, **changes: object) -> Family:
+    """Return a named algorithm, with other numbers where its name leaves them open.
+
+    >>> named("tsallis-vi", q=3.0).munchausen_alpha
+    0.0
+    """
+    if name not in FAMILY:
+        raise ValueError(f"algorithm must be one of {', '.join(FAMILY)}, got {name!r}")
+    for field, value in changes.items():
+        default = getattr(FAMILY[name], field)
+        _check(
+            f"{field} of {name}", value, field not in FIXED[name] or value == default, repr(default)
+        )
+    return replace(FAMILY[name], **changes)  # type: ignore[arg-type]
