@@ -27,49 +27,59 @@ _inline = numba.njit(cache=True, nogil=True, error_model="numpy", inline="always
 
 @_compile
 def solve_rows(
-    values: Floats, q: Floats, temperature: Floats, prior: Floats, policy: Floats, psi: Floats
-) -> None:
-    """Write every row's policy and its ψ − max z; a ``prior`` without columns stands for μ = 1."""
+    values: Floats,
+    q: Floats,
+    temperature: Floats,
+    prior: Floats,
+    policy: Floats,
+    psi: Floats,
+    maximum: Floats,
+) -> bool:
+    """Write every row's policy, its ψ − max z and its maximum; return whether all rows are good.
+
+    ``q`` and ``temperature`` have one number, or one for each row. A ``prior`` without columns
+    stands for μ = 1. A row is not good if it has NaN, +inf or no available action.
+    """
     actions = values.shape[1]
     weighted = prior.shape[1] > 0
     action = np.empty(actions, dtype=np.int64)  # the candidates of a row: their actions,
     value = np.empty(actions)  # their values,
     weight = np.ones(actions)  # their priors,
     ratio = np.empty(actions)  # and the solution π/μ
+    good = True
     for row in range(values.shape[0]):
-        index, scale = (
-            np.float64(q[row if q.size > 1 else 0]),
-            np.float64(temperature[row if temperature.size > 1 else 0]),
-        )
-        top, mass = _maximum(values, prior, row)
+        index = np.float64(q[row if q.size > 1 else 0])
+        scale = np.float64(temperature[row if temperature.size > 1 else 0])
+        top, mass, good_row = _maximum(values, prior, row)
+        good = good and good_row
         lowest = _lowest_candidate(top, mass, index, scale)
         count = 0
         for a in range(actions):
             policy[row, a] = 0.0
-            # Written always, kept by counting on: a branch here would be mispredicted.
-            action[count], value[count] = a, values[row, a]
-            possible = values[row, a] >= lowest
-            if weighted:
-                weight[count] = prior[row, a]
-                possible = possible and weight[count] > 0
-            count += int(possible)
+            if values[row, a] >= lowest and (not weighted or prior[row, a] > 0):
+                action[count], value[count] = a, values[row, a]
+                if weighted:
+                    weight[count] = prior[row, a]
+                count += 1
+        maximum[row] = top
         psi[row] = _solve(value, weight, action, count, top, index, scale, weighted, ratio)
         for i in range(count):
             policy[row, action[i]] = weight[i] * ratio[i]
+    return good
 
 
 @_inline
-def _maximum(values: Floats, prior: Floats, row: int) -> tuple[float, float]:
-    """Return the largest available value of a row and its prior mass, at least: 1 without prior."""
-    top, mass = -math.inf, 1.0
-    if prior.shape[1] == 0:
-        for a in range(values.shape[1]):
-            top = max(top, np.float64(values[row, a]))
-        return top, mass
+def _maximum(values: Floats, prior: Floats, row: int) -> tuple[float, float, bool]:
+    """Return the largest available value of a row, its prior, and whether the row is good."""
+    top, mass, below_infinity = -math.inf, 1.0, True
     for a in range(values.shape[1]):
-        if prior[row, a] > 0 and values[row, a] > top:
-            top, mass = np.float64(values[row, a]), np.float64(prior[row, a])
-    return top, mass
+        x = np.float64(values[row, a])
+        below_infinity = below_infinity and x < math.inf
+        if x > top and (prior.shape[1] == 0 or prior[row, a] > 0):
+            top = x
+            if prior.shape[1] > 0:
+                mass = np.float64(prior[row, a])
+    return top, mass, below_infinity and top > -math.inf
 
 
 @_inline
@@ -280,3 +290,60 @@ def _sort_descending(value: Floats, weight: Floats, action: NDArray[np.int64], c
             value[j], weight[j], action[j] = value[j - 1], weight[j - 1], action[j - 1]
             j -= 1
         value[j], weight[j], action[j] = v, w, a
+
+
+@_compile
+def pull_back_rows(
+    grad_policy: Floats, grad_psi: Floats, policy: Floats, q: Floats, grad_z: Floats
+) -> None:
+    """Write the gradient with respect to z; an empty gradient stands for zero.
+
+    The row-wise form of ``derivative.pull_back``, which explains the reference action.
+    """
+    slope = np.empty(policy.shape[1])
+    for row in range(policy.shape[0]):
+        index = np.float64(q[row if q.size > 1 else 0])
+        outer = np.float64(grad_psi[row]) if grad_psi.size else 0.0
+        moves = grad_policy.size > 0 and index < math.inf
+        exponent = 2 - index if index < math.inf else 0.0
+        steepest = _steepest(policy, row, exponent)
+        largest = np.float64(policy[row, steepest])
+        zero = np.float64(grad_policy[row, steepest]) if moves else 0.0
+        relative_total, total = 0.0, 0.0
+        for a in range(policy.shape[1]):
+            p = np.float64(policy[row, a])
+            slope[a] = _slope(p / largest, exponent) if p > 0 else 0.0
+            relative_total += slope[a]
+            grad_z[row, a] = 0.0
+            if moves and p > 0 and a != steepest:
+                pulled = _slope(p, exponent) * (np.float64(grad_policy[row, a]) - zero)
+                grad_z[row, a] = pulled
+                total += pulled
+        for a in range(policy.shape[1]):
+            if policy[row, a] > 0:
+                grad_z[row, a] += slope[a] / relative_total * (outer - total)
+
+
+@_inline
+def _steepest(policy: Floats, row: int, exponent: float) -> int:
+    """Return the supported action with the largest π^exponent."""
+    best = 0
+    for a in range(policy.shape[1]):
+        better = policy[row, a] > policy[row, best]
+        if exponent < 0:
+            better = policy[row, a] < policy[row, best] or policy[row, best] == 0
+        if policy[row, a] > 0 and better:
+            best = a
+    return best
+
+
+@_inline
+def _slope(p: float, exponent: float) -> float:
+    """Return p^exponent, without a power at q = 1, 2 and 3."""
+    if exponent == 0:
+        return 1.0
+    if exponent == 1:
+        return p
+    if exponent == -1:
+        return 1 / p
+    return float(p**exponent)
