@@ -24,6 +24,10 @@ from mviq.tsallis import log_q, policy, policy_and_normalizer
 Operator = Callable[[Tensor], Tensor]
 SHAPES = ((256, 6), (256, 18), (4096, 18), (64, 10_000))
 SECONDS_PER_TURN = 0.02
+COLUMNS = (
+    *("q", "peer", "rows × actions", "ours, µs", "forward", "both ways"),
+    *("target", "reached", "our error", "their error"),
+)
 
 
 @dataclass(frozen=True)
@@ -118,8 +122,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15, help="turns of each contestant")
     rounds = parser.parse_args().rounds
     torch.set_num_threads(1)
-    table = Table("q", "peer", "rows × actions", "ours, µs", "forward", "both ways", "target", "reached",
-                  "our error", "their error", title="Exact Tsallis policy, float32, one thread")  # fmt: skip
+    table = Table(*COLUMNS, title="Exact Tsallis policy, float32, one thread")
     for contest in CONTESTS:
         for shape in SHAPES:
             table.add_row(*measure(contest, shape, rounds), end_section=shape == SHAPES[-1])
