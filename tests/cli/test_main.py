@@ -36,6 +36,6 @@ def test_wrong_arguments_are_one_line_and_exit_code_two(
 
 
 def test_help_does_not_wait_for_torch() -> None:
-    code = "import sys; from mviq.cli.main import build_parser; build_parser(); print('torch' in sys.modules)"
+    code = "import sys, mviq.cli.main as cli; cli.build_parser(); print('torch' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "False"

@@ -26,7 +26,7 @@ def entropy(policy: Tensor, q: Scalar) -> Tensor:
 def entropy_unchecked(policy: Tensor, q: Scalar) -> Tensor:
     """Return S_q(π) of something known to be a policy."""
     wide = policy.to(wide_dtype(policy))
-    return -xlog_q(wide, over_actions(q)).sum(-1).to(policy.dtype)
+    return (0.0 - xlog_q(wide, over_actions(q)).sum(-1)).to(policy.dtype)  # and never −0
 
 
 def divergence(policy: Tensor, prior: Tensor, q: Scalar) -> Tensor:

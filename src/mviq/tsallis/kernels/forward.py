@@ -155,14 +155,16 @@ def _below_two(
         total, slope = 0.0, 0.0
         for i in range(count):
             t = (q - 1) * (gap[i] - psi)
-            ratio[i] = _root(t, q - 1)
-            if ratio[i] > 0:
-                total += weight[i] * ratio[i]
-                slope += weight[i] * ratio[i] / (1 + t)
+            steepness = _root_steepness(t, q - 1)
+            ratio[i] = steepness * (1 + t) if steepness > 0 else 0.0
+            total += weight[i] * ratio[i]
+            slope += weight[i] * steepness
         excess = total - 1
         if excess <= _TOLERANCE or excess >= last:
             break
-        psi += _log_q(total, q) / (total ** (q - 2) * slope)
+        # Σ is convex as well; of its ln_q the steps are larger far from the root, and dearer.
+        far = excess > 0.25
+        psi += (_log_q(total, q) * total ** (2 - q) if far else excess) / slope
         last = excess
     return psi
 
@@ -245,13 +247,13 @@ def _norm(v: float, b: float, a: float, root: float) -> tuple[float, float]:
 
 
 @compiled
-def _root(t: float, a: float) -> float:
-    """Return [1 + t]_+^(1/a)."""
+def _root_steepness(t: float, a: float) -> float:
+    """Return [1 + t]_+^(1/a − 1), which is exp_q^(2−q): the slope of the root, and its (1+t)-th."""
     if t <= -1:
         return 0.0
     if abs(a) < 0.25:  # the root amplifies the rounding of 1 + t
-        return math.exp(math.log1p(t) / a)
-    return _power(1 + t, 1 / a)
+        return math.exp((1 / a - 1) * math.log1p(t))
+    return _power(1 + t, 1 / a - 1)
 
 
 @compiled
@@ -261,7 +263,9 @@ def _log_q(x: float, q: float) -> float:
 
 @compiled
 def _power(x: float, exponent: float) -> float:
-    """Return x^exponent, an order of magnitude faster at the exponents of q = 3 and q = 1.5."""
+    """Return x^exponent, an order of magnitude faster at the exponents of q = 1.5 and q = 3."""
+    if exponent == 1:
+        return x
     if exponent == 0.5:
         return math.sqrt(x)
     if exponent == 2:
