@@ -32,7 +32,7 @@ The exit code is 0 if every corrected statement holds, and 1 if one does not.
 
 _EXAMPLES = """\
 examples:
-  mviq verify                          all statements, a few seconds
+  mviq verify                          all statements: seconds, once mviq has compiled itself
   mviq verify --only theorem-2         those whose name starts with theorem-2
   mviq verify --markdown               the errata table of docs/mathematics.md
   mviq verify --json | jq '.statements[] | select(.verdict != "holds") | .name'
