@@ -53,11 +53,11 @@ class _SolutionOfValues(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         (policy,), (q, temperature) = ctx.saved_tensors, ctx.numbers
-        # In the second form a backward pass of this backward pass is possible.
-        once = not torch.is_grad_enabled() and policy.device.type == "cpu"
-        pull = _pull_back_by_rows if once else pull_back
-        grad_z, _ = pull(grads[0], grads[1], policy, None, q)
-        return grad_z / temperature, None, None, None
+        if policy.device.type == "cpu" and not torch.is_grad_enabled():
+            grad_values = _pull_back_by_rows(grads[0], grads[1], policy, q, temperature)
+        else:  # in this form autograd can differentiate it again
+            grad_values = pull_back(grads[0], grads[1], policy, None, q)[0] / temperature
+        return grad_values, None, None, None
 
 
 class _SolutionOfAll(Function):
@@ -90,21 +90,26 @@ class _SolutionOfAll(Function):
 
 
 def _pull_back_by_rows(
-    grad_policy: Tensor | None, grad_psi: Tensor | None, policy: Tensor, prior: None, q: float
-) -> tuple[Tensor, None]:
-    """Do what ``pull_back`` does, without prior, in one compiled loop."""
+    grad_policy: Tensor | None,
+    grad_psi: Tensor | None,
+    policy: Tensor,
+    q: float,
+    temperature: float,
+) -> Tensor:
+    """Return the gradient with respect to the values, in one compiled loop."""
     actions = policy.shape[-1]
-    grad_z = torch.empty_like(policy)
+    grad_values = torch.empty_like(policy)
     rows = as_array(policy, actions)
     kernels.pull_back_rows(
         rows[:0] if grad_policy is None else as_array(grad_policy, actions),
         rows[:0, 0] if grad_psi is None else as_array(grad_psi),
         rows,
-        as_array(q),
-        as_array(grad_z, actions),
+        float(q),
+        float(temperature),
+        as_array(grad_values, actions),
         np.empty(actions),
     )
-    return grad_z, prior
+    return grad_values
 
 
 def pull_back(
