@@ -9,7 +9,7 @@ from mviq.tabular.mdp import MDP
 
 Floats = NDArray[np.float64]
 
-_DIRECT = 3000  # states up to which a linear system is factorised
+_DIRECT = 500  # states up to which a linear system is factorised
 _ACCURACY = 1e-12  # relative, of an iterative solution
 _IMPROVES = 1e-11  # relative: a smaller advantage is rounding
 
@@ -29,7 +29,7 @@ def action_values(mdp: MDP, values: Floats) -> Floats:
 def policy_values(mdp: MDP, policy: Floats) -> Floats:
     """Return the value of every state under a policy: the V with V = r_π + γ P_π V.
 
-    The system is solved directly up to some thousand states, and above by a Krylov method whose
+    The system is solved directly up to some hundred states, and above by a Krylov method whose
     answer is then refined until its error bound ‖r_π + γ P_π V − V‖∞/(1 − γ) is a 1e-12 of ‖V‖∞.
 
     >>> from mviq.tabular import lock_in_chain
@@ -50,14 +50,14 @@ def _solve_directly(mdp: MDP, policy: Floats, rewards: Floats) -> Floats:
         (policy.ravel(), np.arange(policy.size), np.arange(0, policy.size + 1, mdp.actions)),
         shape=(mdp.states, policy.size),
     )
-    matrix = np.eye(mdp.states) - mdp.discount * (choose @ mdp.transitions).toarray()
-    return np.asarray(np.linalg.solve(matrix, rewards))
+    matrix = sparse.eye_array(mdp.states) - mdp.discount * (choose @ mdp.transitions)
+    return np.asarray(linalg.splu(sparse.csc_array(matrix)).solve(rewards))
 
 
 def _solve_iteratively(mdp: MDP, policy: Floats, rewards: Floats) -> Floats:
     def expected(values: Floats) -> Floats:
         per_action: Floats = (mdp.transitions @ values).reshape(policy.shape)
-        return np.einsum("sa,sa->s", policy, per_action)
+        return np.asarray(np.einsum("sa,sa->s", policy, per_action))
 
     shape = (mdp.states, mdp.states)
     system = linalg.LinearOperator(
@@ -66,13 +66,12 @@ def _solve_iteratively(mdp: MDP, policy: Floats, rewards: Floats) -> Floats:
     values, _ = linalg.bicgstab(system, rewards, rtol=_ACCURACY * (1 - mdp.discount), maxiter=500)
     if not np.isfinite(values).all():
         values = rewards.copy()
+    rounding = 64 * np.finfo(float).eps / (1 - mdp.discount)
     while True:  # a contraction, so it ends whatever the Krylov method has left
         backed_up = rewards + mdp.discount * expected(values)
         error = np.abs(backed_up - values).max() / (1 - mdp.discount)
         values = backed_up
-        if error <= max(_ACCURACY, 64 * np.finfo(float).eps / (1 - mdp.discount)) * max(
-            np.abs(values).max(), np.finfo(float).tiny
-        ):
+        if error <= max(_ACCURACY, rounding) * np.abs(values).max():
             return values
 
 
