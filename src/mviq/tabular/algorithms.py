@@ -104,6 +104,9 @@ ALGORITHMS: Mapping[str, Entry] = {
 }
 """The eight named algorithms, as points of the family."""
 
+ANY = "family"
+"""Stands for an implicit algorithm without a name: every number is free."""
+
 
 def algorithm(name: str, **changes: object) -> Algorithm:
     """Return a named algorithm, with other numbers where its name leaves them open.
@@ -111,14 +114,14 @@ def algorithm(name: str, **changes: object) -> Algorithm:
     >>> algorithm("tkl-vi", q=3.0, prior="fixed")
     ExplicitKL(q=3.0, temperature=0.03, prior='fixed')
     """
-    if name not in ALGORITHMS:
-        raise ValueError(f"algorithm must be one of {', '.join(ALGORITHMS)}, got {name!r}")
-    point, fixed, _ = ALGORITHMS[name]
+    if name not in ALGORITHMS and name != ANY:
+        raise ValueError(f"algorithm must be one of {', '.join([*ALGORITHMS, ANY])}, got {name!r}")
+    point, fixed, _ = ALGORITHMS.get(name, Entry(Family(), frozenset(), ""))
     known = {field.name for field in fields(point)}
     for setting in changes:
         if setting not in known:
             raise ValueError(f"{name} has no {setting}, it has {', '.join(sorted(known))}")
-    if isinstance(point, Family):
+    if isinstance(point, Family) and name != ANY:
         return named(name, **changes)
     for setting in fixed & changes.keys():
         if changes[setting] != getattr(point, setting):
