@@ -11,6 +11,7 @@ At q = ∞ the policy is piecewise constant and ψ = max z.
 import math
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd import Function
@@ -25,63 +26,85 @@ def differentiable_solution(
     values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None
 ) -> Solution:
     """Return the solution of checked and broadcast arguments as a part of the autograd graph."""
-    outputs = _ExactPolicy.apply(values, q, temperature, prior)  # type: ignore[no-untyped-call]
+    if isinstance(q, Tensor) or isinstance(temperature, Tensor) or prior is not None:
+        function: type[Function] = _SolutionOfAll
+        q, temperature = (
+            torch.as_tensor(x, dtype=values.dtype, device=values.device).expand(values.shape[:-1])
+            for x in (q, temperature)
+        )
+    else:
+        function = _SolutionOfValues
+    outputs = function.apply(values, q, temperature, prior)  # type: ignore[no-untyped-call]
     return Solution(*cast(tuple[Tensor, Tensor, Tensor], outputs))
 
 
-class _ExactPolicy(Function):
+class _SolutionOfValues(Function):
+    """The case of every training step, kept short: one q, one temperature, no prior."""
+
     @staticmethod
-    def forward(
-        ctx: Any, values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None
-    ) -> Solution:
+    def forward(ctx: Any, values: Tensor, q: float, temperature: float, prior: None) -> Solution:
         solution = solve(values, q, temperature, prior)
         ctx.mark_non_differentiable(solution.maximum)
         ctx.set_materialize_grads(False)
         ctx.numbers = q, temperature
-        indices = (x if isinstance(x, Tensor) else None for x in ctx.numbers)
-        ctx.save_for_backward(values, *indices, prior, *solution)
+        ctx.save_for_backward(solution.policy)
+        return solution
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        (policy,), (q, temperature) = ctx.saved_tensors, ctx.numbers
+        # In the second form a backward pass of this backward pass is possible.
+        once = not torch.is_grad_enabled() and policy.device.type == "cpu"
+        pull = _pull_back_by_rows if once else pull_back
+        grad_z, _ = pull(grads[0], grads[1], policy, None, q)
+        return grad_z / temperature, None, None, None
+
+
+class _SolutionOfAll(Function):
+    """The general case; ``backward`` is written in the outputs, so it is differentiable again."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, values: Tensor, q: Tensor, temperature: Tensor, prior: Tensor | None
+    ) -> Solution:
+        solution = solve(values, q, temperature, prior)
+        ctx.mark_non_differentiable(solution.maximum)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(values, q, temperature, prior, *solution)
         return solution
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         values, q, temperature, prior, policy, psi, maximum = ctx.saved_tensors
-        grad_policy, grad_psi, _ = grads
-        q, temperature = (
-            number if tensor is None else tensor.unsqueeze(-1)
-            for number, tensor in zip(ctx.numbers, (q, temperature), strict=True)
-        )
-        needs_values, needs_q, needs_temperature, needs_prior = ctx.needs_input_grad
-        if not torch.is_grad_enabled() and policy.device.type == "cpu" and prior is None:
-            ratio = policy
-            grad_z = _pull_back_by_rows(grad_policy, grad_psi, policy, q)
-            grad_prior = None
-        else:
-            # Written in the outputs, so that autograd can differentiate it again.
-            gaps = (values - maximum.unsqueeze(-1)) / temperature
-            ratio = policy if prior is None else _ratio(policy, prior, gaps - psi.unsqueeze(-1), q)
-            grad_z, grad_prior = pull_back(grad_policy, grad_psi, ratio, prior, q)
+        q, temperature = q.unsqueeze(-1), temperature.unsqueeze(-1)
+        gaps = (values - maximum.unsqueeze(-1)) / temperature
+        ratio = policy if prior is None else _ratio(policy, prior, gaps - psi.unsqueeze(-1), q)
+        grad_z, grad_prior = pull_back(grads[0], grads[1], ratio, prior, q)
+        available = torch.where(gaps > -math.inf, gaps, 0.0)
         return (
-            grad_z / temperature if needs_values else None,
-            _grad_q(grad_z, ratio, q) if needs_q else None,
-            _grad_temperature(grad_z, values, maximum, temperature) if needs_temperature else None,
-            grad_prior if needs_prior else None,
+            grad_z / temperature,
+            _grad_q(grad_z, ratio, q) if ctx.needs_input_grad[1] else None,
+            -(grad_z * available / temperature).sum(-1) if ctx.needs_input_grad[2] else None,
+            grad_prior,
         )
 
 
 def _pull_back_by_rows(
-    grad_policy: Tensor | None, grad_psi: Tensor | None, policy: Tensor, q: Scalar
-) -> Tensor:
-    rows = policy.reshape(-1, policy.shape[-1])
-    grad_z = torch.empty_like(rows)
-    none = rows[:0]
+    grad_policy: Tensor | None, grad_psi: Tensor | None, policy: Tensor, prior: None, q: float
+) -> tuple[Tensor, None]:
+    """Do what ``pull_back`` does, without prior, in one compiled loop."""
+    actions = policy.shape[-1]
+    grad_z = torch.empty_like(policy)
+    rows = as_array(policy, actions)
     kernels.pull_back_rows(
-        (none if grad_policy is None else grad_policy.reshape(rows.shape).contiguous()).numpy(),
-        (none if grad_psi is None else grad_psi).flatten().numpy(),
-        rows.numpy(),
+        rows[:0] if grad_policy is None else as_array(grad_policy, actions),
+        rows[:0, 0] if grad_psi is None else as_array(grad_psi),
+        rows,
         as_array(q),
-        grad_z.numpy(),
+        as_array(grad_z, actions),
+        np.empty(actions),
     )
-    return grad_z.view(policy.shape)
+    return grad_z, prior
 
 
 def pull_back(
@@ -134,11 +157,3 @@ def _grad_q(grad_z: Tensor, ratio: Tensor, q: Tensor) -> Tensor:
     inside = ratio > 0
     slope = torch.where(inside, log_q_slope(torch.where(inside, ratio, 1.0), q), 0.0)
     return -(grad_z * slope).sum(-1)
-
-
-def _grad_temperature(
-    grad_z: Tensor, values: Tensor, maximum: Tensor, temperature: Tensor
-) -> Tensor:
-    gaps = (values - maximum.unsqueeze(-1)) / temperature
-    available = torch.where(gaps > -math.inf, gaps, 0.0)
-    return -(grad_z * available / temperature).sum(-1)

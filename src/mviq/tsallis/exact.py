@@ -25,12 +25,11 @@ class Solution(NamedTuple):
 
 def solve(values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None) -> Solution:
     """Return the solution for every row; no gradient flows through it."""
-    with torch.no_grad():
-        if not isinstance(q, Tensor) and q == 1 and prior is None:
-            return softmax(values, temperature)
-        if values.device.type == "cpu":
-            return solve_by_rows(values, q, temperature, prior)
-        return solve_by_tensors(values, q, temperature, prior)
+    if not isinstance(q, Tensor) and q == 1 and prior is None:
+        return softmax(values, temperature)
+    if values.device.type == "cpu":
+        return solve_by_rows(values, q, temperature, prior)
+    return solve_by_tensors(values, q, temperature, prior)
 
 
 def softmax(values: Tensor, temperature: Scalar) -> Solution:
@@ -45,31 +44,32 @@ def softmax(values: Tensor, temperature: Scalar) -> Solution:
 
 def solve_by_rows(values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None) -> Solution:
     """Solve on the CPU with a compiled loop."""
-    rows = values.detach().reshape(-1, values.shape[-1]).contiguous()
-    result, psi, maximum = (
-        torch.empty_like(rows),
-        rows.new_empty(len(rows)),
-        rows.new_empty(len(rows)),
-    )
-    weights = rows[:, :0] if prior is None else prior.detach().reshape(rows.shape)
+    batch, actions = values.shape[:-1], values.shape[-1]
+    policy = torch.empty(values.shape, dtype=values.dtype)
+    psi, maximum = torch.empty(batch, dtype=values.dtype), torch.empty(batch, dtype=values.dtype)
+    rows = as_array(policy, actions)
     good = kernels.solve_rows(
-        rows.numpy(),
+        as_array(values, actions),
         as_array(q),
         as_array(temperature),
-        weights.contiguous().numpy(),
-        result.numpy(),
-        psi.numpy(),
-        maximum.numpy(),
+        rows[:, :0] if prior is None else as_array(prior, actions),
+        rows,
+        as_array(psi),
+        as_array(maximum),
+        np.empty(actions, dtype=np.int64),
+        np.empty((3, actions)),
     )
     if not good:
         check_available(values, prior)
-    batch = values.shape[:-1]
-    return Solution(result.view(values.shape), psi.view(batch), maximum.view(batch))
+    return Solution(policy, psi, maximum)
 
 
-def as_array(x: Scalar) -> kernels.Floats:
-    """Return one number for all rows, or one for each."""
-    return x.detach().flatten().double().numpy() if isinstance(x, Tensor) else np.array([float(x)])
+def as_array(x: Scalar, columns: int | None = None) -> kernels.Floats:
+    """Return numbers, or rows of so many columns, as a contiguous array that shares memory."""
+    if not isinstance(x, Tensor):
+        return np.array([float(x)])
+    array = (x.detach() if x.requires_grad else x).contiguous().numpy()
+    return array.reshape(-1 if columns is None else (-1, columns))
 
 
 def solve_by_tensors(

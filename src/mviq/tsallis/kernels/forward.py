@@ -1,31 +1,19 @@
-"""Exact Tsallis policies on the CPU: one compiled loop over the rows, without temporaries.
-
-The same mathematics as ``solver``, which states it for whole tensors and is the test oracle of
-this file. A row is small, so tensor operations spend their time on dispatch and memory; here a
-row stays in cache, only actions that can be in the support are looked at, and all arithmetic is
-in double precision whatever the dtype of the data.
-"""
+"""One compiled loop over the rows: the policy and its normaliser, without temporaries."""
 
 import math
-from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
+from mviq.tsallis.kernels.compiled import Floats, compiled
 
 _MOST_STEPS = 100  # a guard only: Newton's iterations below end after a handful
 _TOLERANCE = 4 * float(np.finfo(np.float64).eps)
 _LARGEST = float(np.finfo(np.float64).max)
 _SMALLEST = float(np.finfo(np.float64).tiny)
-_SHORT = 32  # up to here insertion sort beats a general one
-
-_compile = numba.njit(cache=True, nogil=True, error_model="numpy")
-_inline = numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
 
 
-@_compile
+@compiled
 def solve_rows(
     values: Floats,
     q: Floats,
@@ -34,33 +22,35 @@ def solve_rows(
     policy: Floats,
     psi: Floats,
     maximum: Floats,
+    action: NDArray[np.int64],
+    scratch: Floats,
 ) -> bool:
     """Write every row's policy, its ψ − max z and its maximum; return whether all rows are good.
 
     ``q`` and ``temperature`` have one number, or one for each row. A ``prior`` without columns
-    stands for μ = 1. A row is not good if it has NaN, +inf or no available action.
+    stands for μ = 1. A row is not good if it has NaN, +inf or no available action. ``action`` and
+    the rows of ``scratch`` hold a row's candidates: their actions, values, priors and ratios π/μ.
     """
     actions = values.shape[1]
     weighted = prior.shape[1] > 0
-    action = np.empty(actions, dtype=np.int64)  # the candidates of a row: their actions,
-    value = np.empty(actions)  # their values,
-    weight = np.ones(actions)  # their priors,
-    ratio = np.empty(actions)  # and the solution π/μ
+    value, weight, ratio = scratch[0], scratch[1], scratch[2]
+    for a in range(actions):
+        weight[a] = 1.0
     good = True
     for row in range(values.shape[0]):
         index = np.float64(q[row if q.size > 1 else 0])
         scale = np.float64(temperature[row if temperature.size > 1 else 0])
         top, mass, good_row = _maximum(values, prior, row)
-        good = good and good_row
+        good &= good_row
         lowest = _lowest_candidate(top, mass, index, scale)
         count = 0
         for a in range(actions):
             policy[row, a] = 0.0
-            if values[row, a] >= lowest and (not weighted or prior[row, a] > 0):
+            if values[row, a] >= lowest:
                 action[count], value[count] = a, values[row, a]
                 if weighted:
                     weight[count] = prior[row, a]
-                count += 1
+                count += int(not weighted or prior[row, a] > 0)
         maximum[row] = top
         psi[row] = _solve(value, weight, action, count, top, index, scale, weighted, ratio)
         for i in range(count):
@@ -68,21 +58,23 @@ def solve_rows(
     return good
 
 
-@_inline
+@compiled
 def _maximum(values: Floats, prior: Floats, row: int) -> tuple[float, float, bool]:
     """Return the largest available value of a row, its prior, and whether the row is good."""
-    top, mass, below_infinity = -math.inf, 1.0, True
-    for a in range(values.shape[1]):
-        x = np.float64(values[row, a])
-        below_infinity = below_infinity and x < math.inf
-        if x > top and (prior.shape[1] == 0 or prior[row, a] > 0):
-            top = x
-            if prior.shape[1] > 0:
-                mass = np.float64(prior[row, a])
-    return top, mass, below_infinity and top > -math.inf
+    top, mass, good = -math.inf, 1.0, True
+    if prior.shape[1] == 0:
+        for a in range(values.shape[1]):
+            top = max(top, values[row, a])
+            good &= values[row, a] < math.inf  # false for NaN
+    else:
+        for a in range(values.shape[1]):
+            good &= values[row, a] < math.inf
+            if prior[row, a] > 0 and values[row, a] > top:
+                top, mass = values[row, a], np.float64(prior[row, a])
+    return top, mass, good and top > -math.inf
 
 
-@_inline
+@compiled
 def _lowest_candidate(top: float, mass: float, q: float, temperature: float) -> float:
     """Return a value below which no action has a probability, since the best has at most one."""
     if q <= 1:
@@ -91,7 +83,7 @@ def _lowest_candidate(top: float, mass: float, q: float, temperature: float) -> 
     return max(top - reach * (1 + 1e-6), -_LARGEST) if q < math.inf else top
 
 
-@_inline
+@compiled
 def _solve(
     value: Floats,
     weight: Floats,
@@ -117,7 +109,7 @@ def _solve(
     return _below_two(value, weight, count, start, q, ratio)
 
 
-@_inline
+@compiled
 def _closed_form(gap: Floats, weight: Floats, count: int, q: float, ratio: Floats) -> float:
     total = 0.0
     for i in range(count):
@@ -128,7 +120,7 @@ def _closed_form(gap: Floats, weight: Floats, count: int, q: float, ratio: Float
     return math.log(total) if q == 1 else 0.0
 
 
-@_inline
+@compiled
 def _start(gap: Floats, weight: Floats, count: int, q: float) -> float:
     """Return the largest ψ that gives a single action probability one: it is left of the root."""
     start = -math.inf
@@ -137,7 +129,7 @@ def _start(gap: Floats, weight: Floats, count: int, q: float) -> float:
     return start
 
 
-@_inline
+@compiled
 def _two(gap: Floats, weight: Floats, count: int, psi: float, ratio: Floats) -> float:
     last = math.inf
     for _ in range(_MOST_STEPS):
@@ -154,7 +146,7 @@ def _two(gap: Floats, weight: Floats, count: int, psi: float, ratio: Floats) -> 
     return psi
 
 
-@_inline
+@compiled
 def _below_two(
     gap: Floats, weight: Floats, count: int, psi: float, q: float, ratio: Floats
 ) -> float:
@@ -163,19 +155,21 @@ def _below_two(
         total, slope = 0.0, 0.0
         for i in range(count):
             t = (q - 1) * (gap[i] - psi)
-            ratio[i] = _root(t, q - 1)
-            if ratio[i] > 0:
-                total += weight[i] * ratio[i]
-                slope += weight[i] * ratio[i] / (1 + t)
+            steepness = _root_steepness(t, q - 1)
+            ratio[i] = steepness * (1 + t) if steepness > 0 else 0.0
+            total += weight[i] * ratio[i]
+            slope += weight[i] * steepness
         excess = total - 1
         if excess <= _TOLERANCE or excess >= last:
             break
-        psi += _log_q(total, q) / (total ** (q - 2) * slope)
+        # Σ is convex as well; of its ln_q the steps are larger far from the root, and dearer.
+        far = excess > 0.25
+        psi += (_log_q(total, q) * total ** (2 - q) if far else excess) / slope
         last = excess
     return psi
 
 
-@_inline
+@compiled
 def _above_two(
     value: Floats,
     weight: Floats,
@@ -200,7 +194,7 @@ def _above_two(
     return float((value[size - 1] - top) / temperature - _log_q(v / mass, q))
 
 
-@_inline
+@compiled
 def _support_size(value: Floats, weight: Floats, count: int, scale: float, root: float) -> int:
     """Search by halving for the last action i with Σ_j μ_j ((q−1)(z_j − z_i))^(1/(q−1)) < 1."""
     inside, outside = 0, count
@@ -218,7 +212,7 @@ def _support_size(value: Floats, weight: Floats, count: int, scale: float, root:
     return inside + 1
 
 
-@_inline
+@compiled
 def _smallest_ratio(
     bound: Floats, weight: Floats, count: int, mass: float, a: float, root: float
 ) -> float:
@@ -238,7 +232,7 @@ def _smallest_ratio(
     return v
 
 
-@_inline
+@compiled
 def _norm(v: float, b: float, a: float, root: float) -> tuple[float, float]:
     """Return (v^a + b^a)^(1/a) and its derivative in v, without overflow for any a > 1."""
     if b <= v:
@@ -252,24 +246,26 @@ def _norm(v: float, b: float, a: float, root: float) -> tuple[float, float]:
     return norm, norm * power / (v * (1 + power))
 
 
-@_inline
-def _root(t: float, a: float) -> float:
-    """Return [1 + t]_+^(1/a)."""
+@compiled
+def _root_steepness(t: float, a: float) -> float:
+    """Return [1 + t]_+^(1/a − 1), which is exp_q^(2−q): the slope of the root, and its (1+t)-th."""
     if t <= -1:
         return 0.0
     if abs(a) < 0.25:  # the root amplifies the rounding of 1 + t
-        return math.exp(math.log1p(t) / a)
-    return _power(1 + t, 1 / a)
+        return math.exp((1 / a - 1) * math.log1p(t))
+    return _power(1 + t, 1 / a - 1)
 
 
-@_inline
+@compiled
 def _log_q(x: float, q: float) -> float:
     return math.expm1((q - 1) * math.log(x)) / (q - 1)
 
 
-@_inline
+@compiled
 def _power(x: float, exponent: float) -> float:
-    """Return x^exponent, an order of magnitude faster at the exponents of q = 3 and q = 1.5."""
+    """Return x^exponent, an order of magnitude faster at the exponents of q = 1.5 and q = 3."""
+    if exponent == 1:
+        return x
     if exponent == 0.5:
         return math.sqrt(x)
     if exponent == 2:
@@ -277,73 +273,19 @@ def _power(x: float, exponent: float) -> float:
     return float(x**exponent)
 
 
-@_inline
+@compiled
 def _sort_descending(value: Floats, weight: Floats, action: NDArray[np.int64], count: int) -> None:
-    if count > _SHORT:
-        order = np.argsort(-value[:count])
-        value[:count], weight[:count], action[:count] = value[order], weight[order], action[order]
-        return
-    for i in range(1, count):
-        v, w, a = value[i], weight[i], action[i]
-        j = i
-        while j > 0 and value[j - 1] < v:
-            value[j], weight[j], action[j] = value[j - 1], weight[j - 1], action[j - 1]
-            j -= 1
-        value[j], weight[j], action[j] = v, w, a
-
-
-@_compile
-def pull_back_rows(
-    grad_policy: Floats, grad_psi: Floats, policy: Floats, q: Floats, grad_z: Floats
-) -> None:
-    """Write the gradient with respect to z; an empty gradient stands for zero.
-
-    The row-wise form of ``derivative.pull_back``, which explains the reference action.
-    """
-    slope = np.empty(policy.shape[1])
-    for row in range(policy.shape[0]):
-        index = np.float64(q[row if q.size > 1 else 0])
-        outer = np.float64(grad_psi[row]) if grad_psi.size else 0.0
-        moves = grad_policy.size > 0 and index < math.inf
-        exponent = 2 - index if index < math.inf else 0.0
-        steepest = _steepest(policy, row, exponent)
-        largest = np.float64(policy[row, steepest])
-        zero = np.float64(grad_policy[row, steepest]) if moves else 0.0
-        relative_total, total = 0.0, 0.0
-        for a in range(policy.shape[1]):
-            p = np.float64(policy[row, a])
-            slope[a] = _slope(p / largest, exponent) if p > 0 else 0.0
-            relative_total += slope[a]
-            grad_z[row, a] = 0.0
-            if moves and p > 0 and a != steepest:
-                pulled = _slope(p, exponent) * (np.float64(grad_policy[row, a]) - zero)
-                grad_z[row, a] = pulled
-                total += pulled
-        for a in range(policy.shape[1]):
-            if policy[row, a] > 0:
-                grad_z[row, a] += slope[a] / relative_total * (outer - total)
-
-
-@_inline
-def _steepest(policy: Floats, row: int, exponent: float) -> int:
-    """Return the supported action with the largest π^exponent."""
-    best = 0
-    for a in range(policy.shape[1]):
-        better = policy[row, a] > policy[row, best]
-        if exponent < 0:
-            better = policy[row, a] < policy[row, best] or policy[row, best] == 0
-        if policy[row, a] > 0 and better:
-            best = a
-    return best
-
-
-@_inline
-def _slope(p: float, exponent: float) -> float:
-    """Return p^exponent, without a power at q = 1, 2 and 3."""
-    if exponent == 0:
-        return 1.0
-    if exponent == 1:
-        return p
-    if exponent == -1:
-        return 1 / p
-    return float(p**exponent)
+    """Sort by insertion at shrinking distances; the rows that matter are nearly all short."""
+    distance = 1
+    while distance < count // 3:
+        distance = 3 * distance + 1
+    while distance > 0:
+        for i in range(distance, count):
+            v, w, a = value[i], weight[i], action[i]
+            j = i
+            while j >= distance and value[j - distance] < v:
+                k = j - distance
+                value[j], weight[j], action[j] = value[k], weight[k], action[k]
+                j = k
+            value[j], weight[j], action[j] = v, w, a
+        distance //= 3
