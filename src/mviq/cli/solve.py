@@ -102,9 +102,9 @@ def run_command(options: argparse.Namespace) -> int:
         raise UsageError(str(mistake)) from None
     with _interruptible() as interrupted:
         _solve_all(job, interrupted)
-    show(job)
     if options.out is not None:
         write(job)
+    show(job)
     if interrupted:
         print("mviq: interrupted, this is what had been reached", file=sys.stderr)
         return 130

@@ -59,8 +59,12 @@ def show(job: Job) -> None:
         console.print(f"{label}: {run.status.value}, {run.reason}", highlight=False)
     if job.mdp.grid is not None and job.mdp.grid.shape[1] <= 60:
         _show_maps(job, console)
-    if job.options.out is None:
+    out = job.options.out
+    if out is None:
         console.print("add --out DIR for the convergence plot and files to read", style="dim")
+    else:
+        names = ", ".join(sorted(path.name for path in out.iterdir()))
+        console.print(f"written to {out}: {names}", highlight=False, soft_wrap=True)
 
 
 def _row(job: Job, label: str, run: Solution) -> list[str]:
@@ -101,7 +105,6 @@ def write(job: Job) -> None:
     write_figure(out / "convergence.png", convergence_figure(job.runs, job.title, job.optimum))
     if job.mdp.grid is not None:
         write_figure(out / "policy.png", policy_figure(job.mdp, job.runs, job.title))
-    print(f"written to {out}: {', '.join(sorted(path.name for path in out.iterdir()))}")
 
 
 def _solution_name(point: Algorithm) -> str:

@@ -136,12 +136,14 @@ def _value_scale(mdp: MDP, runs: Sequence[Solution]) -> ScalarMappable:
 
 def _draw_map(axis: Axes, grid: Grid, mdp: MDP, run: Solution, scale: ScalarMappable) -> None:
     rows, columns = grid.shape
+    letter_size = 8 if columns <= 12 else 5
     for state, letter in enumerate(grid.letters):
         row, column = divmod(state, columns)
         colour = _TILES.get(letter) or _tile_colour(mdp, run, state, scale)
         axis.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fc=colour, ec="white", lw=1.5))
         if letter in "SGHC":
-            axis.text(column - 0.36, row - 0.28, letter, fontsize=8, color="#555555", ha="center")
+            place = (column - 0.44, row - 0.42)
+            axis.text(*place, letter, fontsize=letter_size, color="#555555", ha="left", va="top")
     _draw_arrows(axis, grid, mdp, run)
     axis.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5), xticks=[], yticks=[])
     axis.set_aspect("equal")
@@ -156,7 +158,7 @@ def _tile_colour(mdp: MDP, run: Solution, state: int, scale: ScalarMappable) -> 
 
 def _draw_arrows(axis: Axes, grid: Grid, mdp: MDP, run: Solution) -> None:
     letters, columns = grid.letters, grid.shape[1]
-    acting = [state for state in mdp.acting if letters[state] not in "#"]
+    acting = [state for state in mdp.acting if letters[state] not in "#HC"]
     for action, (down, right) in enumerate(grid.moves):
         chosen = [state for state in acting if run.policy[state, action] > 0.01]
         row, column = np.divmod(np.array(chosen, dtype=int), columns)
