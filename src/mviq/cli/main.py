@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from mviq.cli import paper, verify
+from mviq.cli import paper, solve, verify
 from mviq.cli.errors import OneLineParser, UsageError
 
 _DESCRIPTION = """\
@@ -26,7 +26,7 @@ def build_parser() -> OneLineParser:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", parser_class=OneLineParser
     )
-    for command in (verify, paper):
+    for command in (verify, paper, solve):
         command.add_parser(commands)
     parser.set_defaults(run=lambda _: _show_help(parser))
     return parser

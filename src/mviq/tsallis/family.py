@@ -14,7 +14,7 @@ from torch import Tensor
 from mviq.tsallis.checks import check_positive
 from mviq.tsallis.deformed import log_q, log_q_physics
 from mviq.tsallis.information import entropy_unchecked
-from mviq.tsallis.policy import expectation, policy
+from mviq.tsallis.policy import expectation, policy, solution
 from mviq.tsallis.taylor import taylor_policy
 
 Form = Literal["gap", "log", "truncated_log", "naive_log"]
@@ -85,8 +85,15 @@ class Family:
 
     def evaluate(self, q_values: Tensor) -> Evaluation:
         """Return the policy with its mean action value and its entropy."""
-        chosen = self.policy(q_values)
-        return Evaluation(chosen, expectation(chosen, q_values), entropy_unchecked(chosen, self.q))
+        if self.policy_method == "taylor":
+            chosen = self.policy(q_values)
+            value, disorder = expectation(chosen, q_values), entropy_unchecked(chosen, self.q)
+            return Evaluation(chosen, value, disorder)
+        chosen, psi, maximum = solution(q_values, self.q, self.temperature)
+        below = expectation(chosen, q_values - maximum.unsqueeze(-1))
+        # S_q(π) = ψ − ⟨π, z⟩ for the exact policy, which costs a tenth of Σ π ln_q π.
+        parts = chosen, maximum + below, (psi - below / self.temperature).clamp(min=0.0)
+        return Evaluation(*(part.to(q_values.dtype) for part in parts))
 
     def bootstrap(self, at: Evaluation) -> Tensor:
         """Return ⟨π,Q⟩ + c τ S_q(π), the value of the next state."""

@@ -43,7 +43,7 @@ def policy(
     >>> policy(torch.tensor([2.0, 1.9, 0.0, -1.0]), q=3)
     tensor([0.6000, 0.4000, 0.0000, 0.0000])
     """
-    return _solve(values, q, temperature, prior).policy.to(values.dtype)
+    return solution(values, q, temperature, prior).policy.to(values.dtype)
 
 
 def normalizer(
@@ -90,7 +90,7 @@ def soft_value(
     >>> soft_value(torch.tensor([1.0, 0.5, -0.2]), q=2)
     tensor(1.2500)
     """
-    _, psi, maximum = _solve(values, q, temperature, prior)
+    _, psi, maximum = solution(values, q, temperature, prior)
     return (maximum + temperature * psi).to(values.dtype)
 
 
@@ -102,7 +102,7 @@ def policy_and_normalizer(
     >>> policy_and_normalizer(torch.tensor([1.0, 0.5, -0.2]), q=2)
     (tensor([0.7500, 0.2500, 0.0000]), tensor(1.2500))
     """
-    result, psi, maximum = _solve(values, q, temperature, prior)
+    result, psi, maximum = solution(values, q, temperature, prior)
     return result.to(values.dtype), (psi + maximum / temperature).to(values.dtype)
 
 
@@ -115,7 +115,10 @@ def expectation(policy: Tensor, values: Tensor) -> Tensor:
     return (policy * torch.where(values == -math.inf, 0.0, values)).sum(-1)
 
 
-def _solve(values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None) -> Solution:
+def solution(
+    values: Tensor, q: Scalar, temperature: Scalar = 1.0, prior: Tensor | None = None
+) -> Solution:
+    """Return all there is to know: the policy, ψ − max z and the maximum, in single or double."""
     check_last_axis("values", values)
     check_positive("q", q, infinity=True)
     check_positive("temperature", temperature, infinity=False)
