@@ -6,6 +6,8 @@ import numpy as np
 
 from mviq.tsallis.kernels.compiled import Floats, compiled
 
+_LARGEST = float(np.finfo(np.float64).max)
+
 
 @compiled
 def pull_back_rows(
@@ -67,4 +69,4 @@ def _slope(p: float, exponent: float) -> float:
         return p
     if exponent == -1:
         return 1 / p
-    return float(p**exponent)
+    return min(float(p**exponent), _LARGEST)  # 0 · ∞ would be NaN
