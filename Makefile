@@ -41,6 +41,7 @@ unit: setup
 
 bench: setup
 	$(BIN)/python benchmarks/policy.py
+	$(BIN)/python benchmarks/tabular.py
 
 clean:
 	rm -rf .venv $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

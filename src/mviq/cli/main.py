@@ -24,6 +24,7 @@ MVI(q): Munchausen value iteration regularised by the Tsallis Kullback-Leibler d
   mviq verify                     check every theorem of the paper numerically
   mviq paper                      list the paper's artefacts this version reproduces
   mviq paper fig1 --out out/fig1  draw one, with the data behind it
+  mviq solve FrozenLake-v1        solve a finite MDP by any algorithm of the family
 """
 
 

@@ -72,7 +72,8 @@ class MDP:
     @cached_property
     def largest_reward(self) -> float:
         """The largest absolute reward."""
-        return float(np.abs(self.rewards[self.available]).max(initial=0.0))
+        lowest = self.rewards.min(where=self.available, initial=0.0)
+        return float(max(-lowest, self.rewards.max()))
 
     def __repr__(self) -> str:
         return (

@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mviq.tabular.algorithms import Algorithm, improve, policy_of
+from mviq.tabular.algorithms import Algorithm
 from mviq.tabular.diagnostics import Diagnostics, Record
 from mviq.tabular.mdp import MDP
 from mviq.tabular.state import State, begin
 from mviq.tabular.status import Mark, Status
-from mviq.tabular.sweep import sweep
+from mviq.tabular.sweep import improvements, sweep
 
 TOLERANCE = 1e-8
 MAX_ITERATIONS = 10_000
@@ -41,10 +41,14 @@ def iterate(
     *,
     tolerance: float = TOLERANCE,
     noise: Noise | None = None,
+    recentre: bool = False,
 ) -> Iterator[State]:
     """Yield the state after every iteration until one is converged, cycling or diverged.
 
     Any state ever yielded can be passed in again: the iteration goes on from there, bit for bit.
+    ``recentre`` takes the slowest part of the error out, a constant that decays like γ^k: the
+    policies on the way are the same, the action values differ by a number. It is for MDPs without
+    terminal states, where T(Q + c) = TQ + γc.
 
     >>> from mviq.tabular import algorithm, lock_in_chain
     >>> *_, last = iterate(lock_in_chain(), algorithm("vi"))
@@ -53,24 +57,39 @@ def iterate(
     """
     if not tolerance >= 0:
         raise ValueError(f"tolerance must be ≥ 0, got {tolerance!r}")
+    if recentre and mdp.terminal.any():
+        raise ValueError("recentre needs an MDP without terminal states")
     state = begin(mdp, algorithm) if state is None else state
     while state.verdict.status is Status.RUNNING:
-        state = _advance(mdp, algorithm, state, tolerance, noise)
+        state = _advance(mdp, algorithm, state, tolerance, noise, recentre)
         yield state
 
 
 def _advance(
-    mdp: MDP, algorithm: Algorithm, state: State, tolerance: float, noise: Noise | None
+    mdp: MDP,
+    algorithm: Algorithm,
+    state: State,
+    tolerance: float,
+    noise: Noise | None,
+    recentre: bool,
 ) -> State:
     iteration = state.iteration + 1
     step = sweep(mdp, algorithm, state.q_values, state.prior)
     if noise is not None:
         errors = noise.draw(iteration, tuple(step.q_values.shape))
         step.q_values[mdp.acting] += errors[mdp.acting]
+    if recentre:
+        step.q_values.add_(_offset(*step.change, mdp.discount))
     mark = Mark(iteration, step.residual, step.q_values)
     watch, verdict = state.watch.look(mark, tolerance, step.scale, noisy=noise is not None)
     prior = state.prior if step.policy is None else step.policy
     return State(iteration, step.q_values, prior, step.residual, verdict, watch)
+
+
+def _offset(lowest: float, highest: float, discount: float) -> float:
+    """Return what a constant change would still add up to, where the change is nearly constant."""
+    middle, spread = (lowest + highest) / 2, highest - lowest
+    return discount / (1 - discount) * middle if spread < abs(middle) else 0.0
 
 
 @dataclass(frozen=True)
@@ -108,6 +127,7 @@ def solve(
     max_iterations: int = MAX_ITERATIONS,
     state: State | None = None,
     noise: Noise | None = None,
+    recentre: bool = False,
     diagnostics: Diagnostics | None = None,
     stop: Callable[[State], Any] | None = None,
 ) -> Solution:
@@ -127,15 +147,15 @@ def solve(
     watch = diagnostics if diagnostics is not None else Diagnostics(every=0)
     history: list[Record] = []
     reason = f"{max_iterations} iterations"
-    steps = iterate(mdp, algorithm, last, tolerance=tolerance, noise=noise)
-    for reached in islice(steps, max_iterations):
-        previous, last = last, reached
-        history.append(watch.record(mdp, algorithm, previous, last))
-        if stop is not None and stop(last):
+    steps = iterate(mdp, algorithm, last, tolerance=tolerance, noise=noise, recentre=recentre)
+    for count, reached in enumerate(islice(steps, max_iterations), start=1):
+        asked = stop is not None and bool(stop(reached))
+        final = asked or count == max_iterations or reached.verdict.status is not Status.RUNNING
+        history.append(watch.record(mdp, algorithm, last, reached, last=final))
+        last = reached
+        if asked:
             reason = f"asked to stop after iteration {last.iteration}"
             break
-    if diagnostics is not None and history:
-        history[-1] = watch.record(mdp, algorithm, previous, last, last=True)
     return _conclude(mdp, algorithm, last, history, reason)
 
 
@@ -145,12 +165,11 @@ def _conclude(
     status, why = last.verdict.status, last.verdict.reason
     if status is Status.RUNNING:
         status, why = Status.LIMIT, f"{reason}, residual {last.residual:.3g}"
-    if status is Status.DIVERGED:  # there may be no policy of such numbers
-        policy = torch.full_like(last.q_values, torch.nan)
-        values = policy[:, 0]
-    else:
-        policy = policy_of(algorithm, last.q_values, last.prior)
-        values = improve(algorithm, last.q_values, last.prior).value
-        values[torch.from_numpy(mdp.terminal)] = 0.0
+    policy = torch.full_like(last.q_values, torch.nan)
+    values = torch.full((mdp.states,), torch.nan, dtype=torch.float64)
+    if status is not Status.DIVERGED:  # of such numbers there may be no policy
+        for rows, step in improvements(algorithm, last.q_values, last.prior):
+            policy[rows], values[rows] = step.policy, step.value
+    values[torch.from_numpy(mdp.terminal)] = 0.0
     arrays = (last.q_values.numpy(), values.numpy(), policy.numpy())
     return Solution(status, why, *arrays, history, last)
