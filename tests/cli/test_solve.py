@@ -112,6 +112,9 @@ def test_the_status_is_the_truth(
         ("solve lock-in --algorithm kl-vi --q 2", "q of kl-vi must be 1.0"),
         ("solve lock-in --temperature 0", "temperature must be a finite number > 0"),
         ("solve lock-in --prior fixed", "mvi has no prior"),
+        ("solve lock-in --algorithm family --form loud", "form must be one of ('gap', 'log'"),
+        ("solve lock-in --policy-method fast", "policy_method must be one of"),
+        ("solve lock-in --algorithm kl-vi --prior none", "prior must be one of"),
         ("solve lock-in --discount 1", "discount must be a number in [0, 1)"),
         ("solve lock-in --noise -1", "--noise must be a finite number ≥ 0"),
         ("solve lock-in --max-iterations 0", "--max-iterations must be at least 1"),
@@ -130,7 +133,7 @@ def test_a_mistake_is_one_line(
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments", ["solve", "solve lock-in --form loud", "solve lock-in --q x"])
+@pytest.mark.parametrize("arguments", ["solve", "solve lock-in --loud", "solve lock-in --q x"])
 def test_what_the_parser_finds_is_one_line_too(
     arguments: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
