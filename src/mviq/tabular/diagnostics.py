@@ -14,6 +14,7 @@ from mviq.tabular.evaluation import greedy_policy, policy_values
 from mviq.tabular.mdp import MDP
 from mviq.tabular.state import State
 from mviq.tabular.sweep import CHUNK
+from mviq.tabular.threads import one_thread
 from mviq.tsallis import divergence, entropy, munchausen_residual
 
 
@@ -76,10 +77,11 @@ class Diagnostics:
         if self.optimum is not None:
             distance = _distance(state.q_values, self.optimum)
             basic = basic._replace(distance_to_optimum=distance)
-        if policies:
-            basic = basic._replace(**_policy_measures(mdp, algorithm, previous, state))
-        if values:
-            basic = basic._replace(**_exact_values(mdp, algorithm, state))
+        with one_thread():
+            if policies:
+                basic = basic._replace(**_policy_measures(mdp, algorithm, previous, state))
+            if values:
+                basic = basic._replace(**_exact_values(mdp, algorithm, state))
         return basic
 
 

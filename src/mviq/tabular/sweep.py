@@ -6,7 +6,6 @@ allocates the new action values and one value per state, nothing else of that si
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numba
@@ -17,6 +16,7 @@ from torch import Tensor
 
 from mviq.tabular.algorithms import Algorithm, ExplicitKL, Improvement, improve
 from mviq.tabular.mdp import MDP
+from mviq.tabular.threads import one_thread
 
 CHUNK = 8192
 """States improved at a time, so few that what belongs to them stays in cache."""
@@ -42,19 +42,8 @@ class Sweep(NamedTuple):
 
 def sweep(mdp: MDP, algorithm: Algorithm, q_values: Tensor, prior: Tensor | None) -> Sweep:
     """Apply the algorithm's operator once, in one thread."""
-    with _one_thread():
+    with one_thread():
         return _sweep(mdp, algorithm, q_values, prior)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Keep PyTorch from spreading a chunk over threads: waking them costs more than the work."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _sweep(mdp: MDP, algorithm: Algorithm, q_values: Tensor, prior: Tensor | None) -> Sweep:
