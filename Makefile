@@ -21,8 +21,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 demo: setup
 	$(BIN)/mviq verify
-	$(BIN)/mviq paper fig1 --out $(OUT)/fig1
-	$(BIN)/mviq paper fig2 --out $(OUT)/fig2
+	$(BIN)/mviq paper fig1 --out $(OUT)/fig1 --force
+	$(BIN)/mviq paper fig2 --out $(OUT)/fig2 --force
 
 test: lint types layers unit
 

@@ -9,7 +9,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the subcommand."""
     parser = commands.add_parser(
         "solve",
-        help="solve a finite MDP with any algorithm of the family",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,
     )
