@@ -56,19 +56,26 @@ def _check_number(name: str, x: Scalar, above: float, up_to: float, allowed: str
         raise ValueError(f"{name} must be {allowed}, got {x:g}")
 
 
-def check_row_maximum(name: str, maximum: Tensor) -> None:
-    """Require finite row maxima, which excludes NaN, +inf and rows without an available action."""
-    # The sum is NaN or infinite if a maximum is: one cheap reduction on the path of every call.
-    if math.isfinite(maximum.sum().item()) or bool(maximum.isfinite().all()):
-        return
-    bad = first_where(~maximum.isfinite(), maximum)
-    if bad == -math.inf:
+def check_available(values: Tensor, prior: Tensor | None = None) -> None:
+    """Require values below +inf, and in every row an action with a value above −inf."""
+    bad = ~(values < math.inf)  # NaN or +inf
+    if bad.any():
         raise ValueError(
-            f"{name} has a row in which every action is -inf; at least one must be available"
+            "values must be finite, or -inf for an action that is not available, "
+            f"got {first_where(bad, values)}"
         )
-    raise ValueError(
-        f"{name} must be finite, or -inf for an action that is not available, got {bad}"
-    )
+    available = values > -math.inf if prior is None else (values > -math.inf) & (prior > 0)
+    if not available.any(-1).all():
+        where = "" if prior is None else " with a positive prior"
+        raise ValueError(
+            f"values must have an available action{where} in every row, got a row of -inf"
+        )
+
+
+def check_maximum(maximum: Tensor, values: Tensor, prior: Tensor | None = None) -> None:
+    """Check the values only if their row maxima look wrong: the path of every call stays short."""
+    if not math.isfinite(maximum.sum().item()):
+        check_available(values, prior)
 
 
 def check_distribution(name: str, p: Tensor) -> None:

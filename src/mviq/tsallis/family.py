@@ -51,7 +51,7 @@ class Family:
     munchausen_alpha: float = 0.9
     """α ≥ 0, the weight of the Munchausen term, below 1 to learn; Tables 1 and 2 of the paper."""
     form: Form = "gap"
-    """m: ``gap`` Q − ⟨π,Q⟩, ``log`` Q − τψ, ``truncated_log`` τ ln_q π, ``naive_log`` its ablation."""
+    """m: ``gap`` Q − ⟨π,Q⟩, ``log`` Q − τψ, ``truncated_log`` τ ln_q π, ``naive_log`` ablation."""
     clip: tuple[float, float] | None = None
     """Bounds of m; M-DQN as published uses (−1, 0), others (−1, 1) or (−1000, 0)."""
     entropy_weight: float = 1.0

@@ -8,8 +8,8 @@ from torch import Tensor
 from mviq.tsallis.checks import (
     Scalar,
     check_last_axis,
+    check_maximum,
     check_positive,
-    check_row_maximum,
     first_where,
     wide_dtype,
 )
@@ -35,7 +35,7 @@ def taylor_policy(values: Tensor, q: Scalar, temperature: Scalar = 1.0) -> Tenso
     _check_index(q)
     wide = values.to(wide_dtype(values))
     maximum = wide.detach().amax(-1, keepdim=True)
-    check_row_maximum("values", maximum)
+    check_maximum(maximum, values)
     index = over_actions(q)
     z = (wide - maximum) / over_actions(temperature)
     psi = _taylor_normalizer(z, index)

@@ -1,0 +1,159 @@
+"""The derivative of the exact policy, by the implicit function theorem.
+
+With ratio ρ = π/μ, slope w = μ ρ^(2−q) on the support and 0 off it, and share w/Σw,
+
+    dψ = Σ share (dz − ∂_q ln_q ρ dq) + Σ ρ dμ/Σw
+    dπ = w (dz − ∂_q ln_q ρ dq − dψ) + ρ dμ.
+
+At q = ∞ the policy is piecewise constant and ψ = max z.
+"""
+
+import math
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from mviq.tsallis import kernels
+from mviq.tsallis.checks import Scalar
+from mviq.tsallis.deformed import exp_q_unchecked, log_q_slope
+from mviq.tsallis.exact import Solution, as_array, solve
+
+
+def differentiable_solution(
+    values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None
+) -> Solution:
+    """Return the solution of checked and broadcast arguments as a part of the autograd graph."""
+    if isinstance(q, Tensor) or isinstance(temperature, Tensor) or prior is not None:
+        function: type[Function] = _SolutionOfAll
+        q, temperature = (
+            torch.as_tensor(x, dtype=values.dtype, device=values.device).expand(values.shape[:-1])
+            for x in (q, temperature)
+        )
+    else:
+        function = _SolutionOfValues
+    outputs = function.apply(values, q, temperature, prior)  # type: ignore[no-untyped-call]
+    return Solution(*cast(tuple[Tensor, Tensor, Tensor], outputs))
+
+
+class _SolutionOfValues(Function):
+    """The case of every training step, kept short: one q, one temperature, no prior."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, q: float, temperature: float, prior: None) -> Solution:
+        solution = solve(values, q, temperature, prior)
+        ctx.mark_non_differentiable(solution.maximum)
+        ctx.set_materialize_grads(False)
+        ctx.numbers = q, temperature
+        ctx.save_for_backward(solution.policy)
+        return solution
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        (policy,), (q, temperature) = ctx.saved_tensors, ctx.numbers
+        # In the second form a backward pass of this backward pass is possible.
+        once = not torch.is_grad_enabled() and policy.device.type == "cpu"
+        pull = _pull_back_by_rows if once else pull_back
+        grad_z, _ = pull(grads[0], grads[1], policy, None, q)
+        return grad_z / temperature, None, None, None
+
+
+class _SolutionOfAll(Function):
+    """The general case; ``backward`` is written in the outputs, so it is differentiable again."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, values: Tensor, q: Tensor, temperature: Tensor, prior: Tensor | None
+    ) -> Solution:
+        solution = solve(values, q, temperature, prior)
+        ctx.mark_non_differentiable(solution.maximum)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(values, q, temperature, prior, *solution)
+        return solution
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        values, q, temperature, prior, policy, psi, maximum = ctx.saved_tensors
+        q, temperature = q.unsqueeze(-1), temperature.unsqueeze(-1)
+        gaps = (values - maximum.unsqueeze(-1)) / temperature
+        ratio = policy if prior is None else _ratio(policy, prior, gaps - psi.unsqueeze(-1), q)
+        grad_z, grad_prior = pull_back(grads[0], grads[1], ratio, prior, q)
+        available = torch.where(gaps > -math.inf, gaps, 0.0)
+        return (
+            grad_z / temperature,
+            _grad_q(grad_z, ratio, q) if ctx.needs_input_grad[1] else None,
+            -(grad_z * available / temperature).sum(-1) if ctx.needs_input_grad[2] else None,
+            grad_prior,
+        )
+
+
+def _pull_back_by_rows(
+    grad_policy: Tensor | None, grad_psi: Tensor | None, policy: Tensor, prior: None, q: float
+) -> tuple[Tensor, None]:
+    """Do what ``pull_back`` does, without prior, in one compiled loop."""
+    actions = policy.shape[-1]
+    grad_z = torch.empty_like(policy)
+    rows = as_array(policy, actions)
+    kernels.pull_back_rows(
+        rows[:0] if grad_policy is None else as_array(grad_policy, actions),
+        rows[:0, 0] if grad_psi is None else as_array(grad_psi),
+        rows,
+        as_array(q),
+        as_array(grad_z, actions),
+        np.empty(actions),
+    )
+    return grad_z, prior
+
+
+def pull_back(
+    grad_policy: Tensor | None,
+    grad_psi: Tensor | None,
+    ratio: Tensor,
+    prior: Tensor | None,
+    q: Scalar,
+) -> tuple[Tensor, Tensor | None]:
+    """Return the gradients with respect to z and to the prior."""
+    q, greedy = _without_infinity(q, ratio)
+    grad = torch.zeros_like(ratio) if grad_policy is None else grad_policy.masked_fill(greedy, 0.0)
+    outer = ratio.new_zeros(()) if grad_psi is None else grad_psi.unsqueeze(-1)
+    inside = ratio > 0 if prior is None else (ratio > 0) & (prior > 0)
+    base = torch.where(inside, ratio, 1.0)
+    weight = inside.to(ratio.dtype) if prior is None else inside * prior
+    # One slope may exceed the others by more than the precision. The result does not change with
+    # a shift of the gradient or a scale of the shares: put the zero of both at the steepest.
+    steepest = torch.where(inside, (2 - q) * base.log(), -math.inf).argmax(-1, keepdim=True)
+    grad = grad - grad.gather(-1, steepest).detach()
+    relative = weight * (base / base.gather(-1, steepest).detach()).pow(2 - q)
+    share = relative / relative.sum(-1, keepdim=True)
+    slope = weight * base.pow(2 - q).clamp(max=torch.finfo(base.dtype).max)
+    pulled = slope * grad
+    grad_z = pulled - share * (pulled.sum(-1, keepdim=True) - outer)
+    if prior is None:
+        return grad_z, None
+    mean = (share * grad).sum(-1, keepdim=True)
+    return grad_z, ratio * (grad - mean + outer / slope.sum(-1, keepdim=True))
+
+
+def _without_infinity(q: Scalar, like: Tensor) -> tuple[Scalar, Tensor]:
+    """Return q with 2 for ∞, which gives ψ its derivative, and where the policy has none."""
+    greedy = torch.as_tensor(q, device=like.device) == math.inf
+    if isinstance(q, Tensor):
+        return q.masked_fill(greedy, 2.0), greedy
+    return (2.0 if q == math.inf else q), greedy
+
+
+def _ratio(policy: Tensor, prior: Tensor, log: Tensor, q: Scalar) -> Tensor:
+    """Return π/μ, and where both are 0 what it would be for the first grain of prior."""
+    possible = prior > 0
+    available = log > -math.inf
+    limit = exp_q_unchecked(torch.where(available, log, 0.0), q)
+    limit = torch.where(available, limit, 0.0)
+    return torch.where(possible, policy / torch.where(possible, prior, 1.0), limit)
+
+
+def _grad_q(grad_z: Tensor, ratio: Tensor, q: Tensor) -> Tensor:
+    inside = ratio > 0
+    slope = torch.where(inside, log_q_slope(torch.where(inside, ratio, 1.0), q), 0.0)
+    return -(grad_z * slope).sum(-1)

@@ -1,0 +1,91 @@
+"""One exact solution, by whichever of three ways is fastest for the arguments.
+
+Arguments here are checked and broadcast: float32 or float64, values and prior of one shape, q and
+temperature numbers or tensors of the batch shape. Only NaN, +inf and rows without an available
+action are still found here, where the maxima are known.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mviq.tsallis import kernels, tensors
+from mviq.tsallis.checks import Scalar, check_available, check_maximum
+
+
+class Solution(NamedTuple):
+    """A policy, its normaliser ψ relative to max z, and the maximum of the values."""
+
+    policy: Tensor
+    psi: Tensor
+    maximum: Tensor
+
+
+def solve(values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None) -> Solution:
+    """Return the solution for every row; no gradient flows through it."""
+    if not isinstance(q, Tensor) and q == 1 and prior is None:
+        return softmax(values, temperature)
+    if values.device.type == "cpu":
+        return solve_by_rows(values, q, temperature, prior)
+    return solve_by_tensors(values, q, temperature, prior)
+
+
+def softmax(values: Tensor, temperature: Scalar) -> Solution:
+    """Solve q = 1, for which a handful of vectorised operations is best."""
+    maximum = values.amax(-1, keepdim=True)
+    check_maximum(maximum, values)
+    scale = temperature.unsqueeze(-1) if isinstance(temperature, Tensor) else temperature
+    weights = (values - maximum).div_(scale).exp_()
+    total = weights.sum(-1, keepdim=True)
+    return Solution(weights.div_(total), total.log_().squeeze(-1), maximum.squeeze(-1))
+
+
+def solve_by_rows(values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None) -> Solution:
+    """Solve on the CPU with a compiled loop."""
+    batch, actions = values.shape[:-1], values.shape[-1]
+    policy = torch.empty(values.shape, dtype=values.dtype)
+    psi, maximum = torch.empty(batch, dtype=values.dtype), torch.empty(batch, dtype=values.dtype)
+    rows = as_array(policy, actions)
+    good = kernels.solve_rows(
+        as_array(values, actions),
+        as_array(q),
+        as_array(temperature),
+        rows[:, :0] if prior is None else as_array(prior, actions),
+        rows,
+        as_array(psi),
+        as_array(maximum),
+        np.empty(actions, dtype=np.int64),
+        np.empty((3, actions)),
+    )
+    if not good:
+        check_available(values, prior)
+    return Solution(policy, psi, maximum)
+
+
+def as_array(x: Scalar, columns: int | None = None) -> kernels.Floats:
+    """Return numbers, or rows of so many columns, as a contiguous array that shares memory."""
+    if not isinstance(x, Tensor):
+        return np.array([float(x)])
+    array = (x.detach() if x.requires_grad else x).contiguous().numpy()
+    return array.reshape(-1 if columns is None else (-1, columns))
+
+
+def solve_by_tensors(
+    values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None
+) -> Solution:
+    """Solve with tensor operations alone, on any device."""
+    rows = values.detach().reshape(-1, values.shape[-1])
+
+    def one_per_row(x: Scalar) -> Tensor:
+        number = torch.as_tensor(x, dtype=rows.dtype, device=rows.device)
+        return number.expand(values.shape[:-1]).reshape(1, -1)
+
+    weights = None if prior is None else prior.detach().reshape(rows.shape).t()
+    problem = tensors.Rows(rows.t(), one_per_row(q), one_per_row(temperature), weights)
+    maximum = problem.available().amax(0)
+    check_maximum(maximum + rows.amax(-1), values, prior)
+    result, psi = tensors.solve(problem)
+    batch = values.shape[:-1]
+    return Solution(result.t().reshape(values.shape), psi.reshape(batch), maximum.reshape(batch))
