@@ -10,6 +10,7 @@ from torch import Tensor
 Scalar: TypeAlias = float | Tensor
 """One number, or a tensor of numbers that broadcasts over the batch (not over the actions)."""
 
+_SUM_TOLERANCE = 1e-6  # as torch.distributions
 _LARGEST = sys.float_info.max
 _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
@@ -84,7 +85,7 @@ def check_distribution(name: str, p: Tensor) -> None:
     if not (p >= 0).all():  # also catches NaN
         raise ValueError(f"{name} must be non-negative, got {first_where(~(p >= 0), p)}")
     total = p.to(wide_dtype(p)).sum(-1)
-    tolerance = 8 * p.shape[-1] ** 0.5 * torch.finfo(p.dtype).eps
+    tolerance = max(_SUM_TOLERANCE, 8 * p.shape[-1] ** 0.5 * torch.finfo(p.dtype).eps)
     off = (total - 1).abs() > tolerance
     if off.any():
         raise ValueError(

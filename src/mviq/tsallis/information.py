@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from mviq.tsallis.checks import Scalar, check_distribution, check_positive
+from mviq.tsallis.checks import Scalar, check_distribution, check_positive, wide_dtype
 from mviq.tsallis.deformed import log_q_physics, xlog_q
 
 
@@ -25,7 +25,8 @@ def entropy(policy: Tensor, q: Scalar) -> Tensor:
 
 def entropy_unchecked(policy: Tensor, q: Scalar) -> Tensor:
     """Return S_q(π) of something known to be a policy."""
-    return -xlog_q(policy, over_actions(q)).sum(-1)
+    wide = policy.to(wide_dtype(policy))
+    return (0.0 - xlog_q(wide, over_actions(q)).sum(-1)).to(policy.dtype)  # and never −0
 
 
 def divergence(policy: Tensor, prior: Tensor, q: Scalar) -> Tensor:
@@ -64,7 +65,7 @@ def munchausen_residual(policy: Tensor, previous: Tensor, q: Scalar, floor: floa
     index = over_actions(q)
     # (1 − π^(q−1)) = −(q−1) ln_q π and (π_k^(1−q) − 1)/(q−1) is the negative physics logarithm.
     floored = log_q_physics(previous.clamp(min=floor), index)
-    return (index - 1) * (xlog_q(policy, index) * floored).sum(-1)
+    return (q - 1) * (xlog_q(policy, index) * floored).sum(-1)
 
 
 def over_actions(x: Scalar) -> Scalar:

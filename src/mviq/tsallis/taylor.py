@@ -60,5 +60,5 @@ def _taylor_normalizer(z: Tensor, q: Scalar) -> Tensor:
     sums = ordered.cumsum(-1)
     inside = 1 + ranks * ordered > sums + ranks * (1 - 1 / (q - 1))
     size = torch.where(inside, ranks, 0.0).amax(-1, keepdim=True)
-    total = sums.gather(-1, size.long() - 1)
+    total = sums.expand_as(inside).gather(-1, size.long() - 1)
     return (total - 1) / size + 1

@@ -1,21 +1,11 @@
-"""Exact Tsallis policies on the CPU: one compiled loop over the rows, without temporaries.
-
-The same mathematics as ``solver``, which states it for whole tensors and is the test oracle of
-this file. A row is small, so tensor operations spend their time on dispatch and memory; here a
-row stays in cache, only actions that can be in the support are looked at, and all arithmetic is
-in double precision whatever the dtype of the data.
-"""
+"""One compiled loop over the rows: the policy and its normaliser, without temporaries."""
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-F = TypeVar("F", bound=Callable[..., object])
-Floats = NDArray[np.floating[Any]]
+from mviq.tsallis.kernels.compiled import Floats, compiled
 
 _MOST_STEPS = 100  # a guard only: Newton's iterations below end after a handful
 _TOLERANCE = 4 * float(np.finfo(np.float64).eps)
@@ -23,18 +13,7 @@ _LARGEST = float(np.finfo(np.float64).max)
 _SMALLEST = float(np.finfo(np.float64).tiny)
 
 
-def _compile(function: F) -> F:
-    """Compile without the runtime that counts references to arrays.
-
-    Counting those to the scratch arrays took half the time of a short row. Nothing is allocated
-    in here, so there is nothing to count; the option is numba's, though not in its type stubs.
-    """
-    options: Any = {"_nrt": False}
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
-    return cast(F, compiled)
-
-
-@_compile
+@compiled
 def solve_rows(
     values: Floats,
     q: Floats,
@@ -79,7 +58,7 @@ def solve_rows(
     return good
 
 
-@_compile
+@compiled
 def _maximum(values: Floats, prior: Floats, row: int) -> tuple[float, float, bool]:
     """Return the largest available value of a row, its prior, and whether the row is good."""
     top, mass, good = -math.inf, 1.0, True
@@ -95,7 +74,7 @@ def _maximum(values: Floats, prior: Floats, row: int) -> tuple[float, float, boo
     return top, mass, good and top > -math.inf
 
 
-@_compile
+@compiled
 def _lowest_candidate(top: float, mass: float, q: float, temperature: float) -> float:
     """Return a value below which no action has a probability, since the best has at most one."""
     if q <= 1:
@@ -104,7 +83,7 @@ def _lowest_candidate(top: float, mass: float, q: float, temperature: float) -> 
     return max(top - reach * (1 + 1e-6), -_LARGEST) if q < math.inf else top
 
 
-@_compile
+@compiled
 def _solve(
     value: Floats,
     weight: Floats,
@@ -130,7 +109,7 @@ def _solve(
     return _below_two(value, weight, count, start, q, ratio)
 
 
-@_compile
+@compiled
 def _closed_form(gap: Floats, weight: Floats, count: int, q: float, ratio: Floats) -> float:
     total = 0.0
     for i in range(count):
@@ -141,7 +120,7 @@ def _closed_form(gap: Floats, weight: Floats, count: int, q: float, ratio: Float
     return math.log(total) if q == 1 else 0.0
 
 
-@_compile
+@compiled
 def _start(gap: Floats, weight: Floats, count: int, q: float) -> float:
     """Return the largest ψ that gives a single action probability one: it is left of the root."""
     start = -math.inf
@@ -150,7 +129,7 @@ def _start(gap: Floats, weight: Floats, count: int, q: float) -> float:
     return start
 
 
-@_compile
+@compiled
 def _two(gap: Floats, weight: Floats, count: int, psi: float, ratio: Floats) -> float:
     last = math.inf
     for _ in range(_MOST_STEPS):
@@ -167,7 +146,7 @@ def _two(gap: Floats, weight: Floats, count: int, psi: float, ratio: Floats) -> 
     return psi
 
 
-@_compile
+@compiled
 def _below_two(
     gap: Floats, weight: Floats, count: int, psi: float, q: float, ratio: Floats
 ) -> float:
@@ -176,19 +155,21 @@ def _below_two(
         total, slope = 0.0, 0.0
         for i in range(count):
             t = (q - 1) * (gap[i] - psi)
-            ratio[i] = _root(t, q - 1)
-            if ratio[i] > 0:
-                total += weight[i] * ratio[i]
-                slope += weight[i] * ratio[i] / (1 + t)
+            steepness = _root_steepness(t, q - 1)
+            ratio[i] = steepness * (1 + t) if steepness > 0 else 0.0
+            total += weight[i] * ratio[i]
+            slope += weight[i] * steepness
         excess = total - 1
         if excess <= _TOLERANCE or excess >= last:
             break
-        psi += _log_q(total, q) / (total ** (q - 2) * slope)
+        # Σ is convex as well; of its ln_q the steps are larger far from the root, and dearer.
+        far = excess > 0.25
+        psi += (_log_q(total, q) * total ** (2 - q) if far else excess) / slope
         last = excess
     return psi
 
 
-@_compile
+@compiled
 def _above_two(
     value: Floats,
     weight: Floats,
@@ -213,7 +194,7 @@ def _above_two(
     return float((value[size - 1] - top) / temperature - _log_q(v / mass, q))
 
 
-@_compile
+@compiled
 def _support_size(value: Floats, weight: Floats, count: int, scale: float, root: float) -> int:
     """Search by halving for the last action i with Σ_j μ_j ((q−1)(z_j − z_i))^(1/(q−1)) < 1."""
     inside, outside = 0, count
@@ -231,7 +212,7 @@ def _support_size(value: Floats, weight: Floats, count: int, scale: float, root:
     return inside + 1
 
 
-@_compile
+@compiled
 def _smallest_ratio(
     bound: Floats, weight: Floats, count: int, mass: float, a: float, root: float
 ) -> float:
@@ -251,7 +232,7 @@ def _smallest_ratio(
     return v
 
 
-@_compile
+@compiled
 def _norm(v: float, b: float, a: float, root: float) -> tuple[float, float]:
     """Return (v^a + b^a)^(1/a) and its derivative in v, without overflow for any a > 1."""
     if b <= v:
@@ -265,24 +246,26 @@ def _norm(v: float, b: float, a: float, root: float) -> tuple[float, float]:
     return norm, norm * power / (v * (1 + power))
 
 
-@_compile
-def _root(t: float, a: float) -> float:
-    """Return [1 + t]_+^(1/a)."""
+@compiled
+def _root_steepness(t: float, a: float) -> float:
+    """Return [1 + t]_+^(1/a − 1), which is exp_q^(2−q): the slope of the root, and its (1+t)-th."""
     if t <= -1:
         return 0.0
     if abs(a) < 0.25:  # the root amplifies the rounding of 1 + t
-        return math.exp(math.log1p(t) / a)
-    return _power(1 + t, 1 / a)
+        return math.exp((1 / a - 1) * math.log1p(t))
+    return _power(1 + t, 1 / a - 1)
 
 
-@_compile
+@compiled
 def _log_q(x: float, q: float) -> float:
     return math.expm1((q - 1) * math.log(x)) / (q - 1)
 
 
-@_compile
+@compiled
 def _power(x: float, exponent: float) -> float:
-    """Return x^exponent, an order of magnitude faster at the exponents of q = 3 and q = 1.5."""
+    """Return x^exponent, an order of magnitude faster at the exponents of q = 1.5 and q = 3."""
+    if exponent == 1:
+        return x
     if exponent == 0.5:
         return math.sqrt(x)
     if exponent == 2:
@@ -290,7 +273,7 @@ def _power(x: float, exponent: float) -> float:
     return float(x**exponent)
 
 
-@_compile
+@compiled
 def _sort_descending(value: Floats, weight: Floats, action: NDArray[np.int64], count: int) -> None:
     """Sort by insertion at shrinking distances; the rows that matter are nearly all short."""
     distance = 1
@@ -306,65 +289,3 @@ def _sort_descending(value: Floats, weight: Floats, action: NDArray[np.int64], c
                 j = k
             value[j], weight[j], action[j] = v, w, a
         distance //= 3
-
-
-@_compile
-def pull_back_rows(
-    grad_policy: Floats,
-    grad_psi: Floats,
-    policy: Floats,
-    q: Floats,
-    grad_z: Floats,
-    slope: Floats,
-) -> None:
-    """Write the gradient with respect to z; an empty gradient stands for zero.
-
-    The row-wise form of ``derivative.pull_back``, which explains the reference action. ``slope``
-    is scratch for one row.
-    """
-    for row in range(policy.shape[0]):
-        index = np.float64(q[row if q.size > 1 else 0])
-        outer = np.float64(grad_psi[row]) if grad_psi.size else 0.0
-        moves = grad_policy.size > 0 and index < math.inf
-        exponent = 2 - index if index < math.inf else 0.0
-        steepest = _steepest(policy, row, exponent)
-        largest = np.float64(policy[row, steepest])
-        zero = np.float64(grad_policy[row, steepest]) if moves else 0.0
-        relative_total, total = 0.0, 0.0
-        for a in range(policy.shape[1]):
-            p = np.float64(policy[row, a])
-            slope[a] = _slope(p / largest, exponent) if p > 0 else 0.0
-            relative_total += slope[a]
-            grad_z[row, a] = 0.0
-            if moves and p > 0 and a != steepest:
-                pulled = _slope(p, exponent) * (np.float64(grad_policy[row, a]) - zero)
-                grad_z[row, a] = pulled
-                total += pulled
-        for a in range(policy.shape[1]):
-            if policy[row, a] > 0:
-                grad_z[row, a] += slope[a] / relative_total * (outer - total)
-
-
-@_compile
-def _steepest(policy: Floats, row: int, exponent: float) -> int:
-    """Return the supported action with the largest π^exponent."""
-    best = 0
-    for a in range(policy.shape[1]):
-        better = policy[row, a] > policy[row, best]
-        if exponent < 0:
-            better = policy[row, a] < policy[row, best] or policy[row, best] == 0
-        if policy[row, a] > 0 and better:
-            best = a
-    return best
-
-
-@_compile
-def _slope(p: float, exponent: float) -> float:
-    """Return p^exponent, without a power at q = 1, 2 and 3."""
-    if exponent == 0:
-        return 1.0
-    if exponent == 1:
-        return p
-    if exponent == -1:
-        return 1 / p
-    return float(p**exponent)

@@ -1,0 +1,248 @@
+"""Figure 1: the q-logarithm, the q-exponential and the Tsallis entropy component, q = 1 to 5.
+
+The paper draws the physics convention, ln_q x = (x^(1−q) − 1)/(1−q). mviq's is its mirror image,
+ln_q x = (x^(q−1) − 1)/(q−1), and there the caption's "flatter" and "steeper" change sides. The
+upper row is the paper's figure, the lower row its counterpart in mviq's convention.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import matplotlib
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from mviq.paper.figures import (
+    BLUE,
+    ORANGE,
+    STYLE,
+    Curve,
+    Drawing,
+    Finding,
+    curve,
+    draw_family,
+    point,
+    points,
+    settle,
+    two_rows,
+)
+from mviq.tsallis import exp_q, log_q, log_q_physics, mirror_index
+from mviq.tsallis.deformed import exp_q_unchecked
+
+INDICES = (1, 2, 3, 4, 5)
+MEAN, DEVIATION = 2.0, 1.0
+SETTINGS = (
+    f"q = 1 to 5; π is the density of N({MEAN:g}, {DEVIATION:g}); slopes by differentiation",
+    "physics: ln_q x = (x^(1−q) − 1)/(1−q), the paper's eq. (1); mviq: (x^(q−1) − 1)/(q−1)",
+)
+
+Deformed = Callable[[Tensor, float], Tensor]
+
+
+def make() -> Drawing:
+    """Compute the curves, draw them, and test the caption's claims."""
+    curves = compute()
+    return Drawing("fig1", draw(curves), curves, SETTINGS, findings(curves))
+
+
+def exp_q_physics(x: Tensor, q: float) -> Tensor:
+    """Return [1 + (1−q)x]_+^(1/(1−q)), the inverse of the physics logarithm.
+
+    >>> exp_q_physics(torch.tensor([-1.0, 0.0, 0.5]), q=2)  # 1/(1 − x)
+    tensor([0.5000, 1.0000, 2.0000])
+    """
+    return exp_q_unchecked(x, mirror_index(q))
+
+
+def gaussian(x: Tensor, mean: float | Tensor, deviation: float | Tensor) -> Tensor:
+    """Return the density of N(mean, deviation²) at x.
+
+    >>> gaussian(torch.tensor([0.0]), 0.0, 1.0)
+    tensor([0.3989])
+    """
+    height = deviation * math.sqrt(2 * math.pi)
+    return (-((x - mean) / deviation).square() / 2).exp() / height
+
+
+def component(x: Tensor, q: float) -> Tensor:
+    """Return −π ln_q π at the density π(x) of the figure: the integrand of its Tsallis entropy."""
+    density = gaussian(x, MEAN, DEVIATION)
+    return -density * log_q(density, q)
+
+
+def slope(function: Deformed, x: Tensor, q: float) -> Tensor:
+    """Return the derivative in x of a function of x and q, at every point of a grid."""
+    x = x.clone().requires_grad_()
+    return torch.autograd.grad(function(x, q).sum(), x)[0]
+
+
+def compute() -> list[Curve]:
+    """Return every curve of the figure, panel by panel."""
+    positive, line, actions = _grid(0.02, 3, 597), _grid(-3, 2, 501), _actions()
+    areas = {q: torch.trapezoid(component(actions, q), actions).item() for q in INDICES}
+    slopes = {q: slope(component, actions, q).abs().max().item() for q in INDICES}
+    return [
+        *(curve("log_physics", q, positive, log_q_physics(positive, q)) for q in INDICES),
+        *(_exponential_up_to_its_pole(q) for q in INDICES),
+        *(curve("entropy_component", q, actions, component(actions, q)) for q in INDICES),
+        *(curve("log_mviq", q, positive, log_q(positive, q)) for q in INDICES),
+        *(curve("exp_mviq", q, line, exp_q(line, q)) for q in INDICES),
+        *(point("entropy_area", q, q, areas[q]) for q in INDICES),
+        *(point("entropy_steepest_slope", q, q, slopes[q]) for q in INDICES),
+    ]
+
+
+def _exponential_up_to_its_pole(q: int) -> Curve:
+    # exp_q is infinite from x = 1/(q−1) on: points chosen by their height follow it up the pole.
+    heights = _grid(1, 8, 401)
+    x = torch.cat([_grid(-3, 0, 301)[:-1], log_q_physics(heights, q)])
+    return curve("exp_physics", q, x, exp_q_physics(x, q))
+
+
+def _grid(low: float, high: float, count: int) -> Tensor:
+    return torch.linspace(low, high, count, dtype=torch.float64)
+
+
+def _actions() -> Tensor:
+    return _grid(MEAN - 6 * DEVIATION, MEAN + 6 * DEVIATION, 601)
+
+
+def findings(curves: Sequence[Curve]) -> list[Finding]:
+    """Test each claim of the caption wherever it could hold: both conventions, both halves."""
+    above, below = _grid(1, 3, 201)[1:], _grid(0, 1, 201)[1:-1]
+    # All five are finite below the nearest pole, 1/4, and positive above the nearest zero, −1/4.
+    left, right = _grid(-0.25, 0, 201)[1:-1], _grid(0, 0.25, 201)[1:-1]
+    return [
+        _standard_at_one(),
+        _monotone("ln_q flatter with q", "physics, x > 1", log_q_physics, above, -1),
+        _monotone("ln_q flatter with q", "physics, x < 1", log_q_physics, below, -1),
+        _monotone("ln_q flatter with q", "mviq, x > 1", log_q, above, -1),
+        _monotone("ln_q flatter with q", "mviq, x < 1", log_q, below, -1),
+        _monotone("exp_q steeper with q", "physics, 0 < x < 1/4", exp_q_physics, right, 1),
+        _monotone("exp_q steeper with q", "physics, −1/4 < x < 0", exp_q_physics, left, 1),
+        _monotone("exp_q steeper with q", "mviq, 0 < x < 1/4", exp_q, right, 1),
+        _monotone("exp_q steeper with q", "mviq, −1/4 < x < 0", exp_q, left, 1),
+        _entropy_flatter(curves),
+        _one_entropy(),
+    ]
+
+
+def _monotone(claim: str, where: str, function: Deformed, x: Tensor, sign: int) -> Finding:
+    """Say at how many points of a grid the slope moves in one direction at each step of q."""
+    slopes = torch.stack([slope(function, x, q) for q in INDICES])
+    moving = (sign * slopes.diff(dim=0) > 0).all(0)
+    middle = len(x) // 2
+    direction = "rises" if sign > 0 else "falls"
+    measured = (
+        f"slope {direction} with q at {int(moving.sum())} of {len(x)} points; at x = "
+        f"{x[middle]:.3g}: {slopes[0, middle]:.3g} (q = 1), {slopes[-1, middle]:.3g} (q = 5)"
+    )
+    return Finding(claim, where, measured, bool(moving.all()))
+
+
+def _standard_at_one() -> Finding:
+    x = _grid(0.02, 3, 597)
+    density = gaussian(x, MEAN, DEVIATION)
+    standard = torch.stack([x.log(), x.log(), x.exp(), x.exp(), -density * density.log()])
+    functions = (log_q, log_q_physics, exp_q, exp_q_physics, component)
+    gaps = [
+        torch.stack([function(x, q) for function in functions]) - standard
+        for q in (1 - 1e-9, 1.0, 1 + 1e-9)
+    ]
+    worst = torch.stack(gaps).abs().max().item()
+    measured = f"within 1e-9 of q = 1, at most {worst:.0e} from ln, exp and −π ln π"
+    return Finding("q = 1 is the standard case", "physics and mviq", measured, worst < 1e-6)
+
+
+def _entropy_flatter(curves: Sequence[Curve]) -> Finding:
+    _, areas = points(curves, "entropy_area")
+    _, slopes = points(curves, "entropy_steepest_slope")
+    measured = (
+        f"steepest slope {slopes[0]:.3f} (q = 1), {slopes[-1]:.3f} (q = 5); "
+        f"area S_q {areas[0]:.3f}, {areas[-1]:.3f}"
+    )
+    falls = bool((areas[1:] < areas[:-1]).all() and (slopes[1:] < slopes[:-1]).all())
+    return Finding("Tsallis entropy flatter with q", "physics and mviq", measured, falls)
+
+
+def _one_entropy() -> Finding:
+    pi = gaussian(_actions(), MEAN, DEVIATION)
+    gaps = [pi.pow(q) * log_q_physics(pi, q) - pi * log_q(pi, q) for q in INDICES]
+    worst = torch.stack(gaps).abs().max().item()
+    measured = f"−π^q ln_q π (physics) and −π ln_q π (mviq) differ by at most {worst:.1g}"
+    return Finding("one entropy, same q in both", "physics and mviq", measured, worst < 1e-12)
+
+
+def draw(curves: Sequence[Curve]) -> Figure:
+    """Draw the paper's three panels, and mviq's counterparts below."""
+    with matplotlib.rc_context(STYLE):
+        figure, panels, mirrored = two_rows(
+            "The paper’s figure, in the physics convention of its eq. (1)",
+            "The same in mviq’s convention: the index $q$ becomes $2-q$",
+        )
+        for row, convention in ((panels, "physics"), (mirrored, "mviq")):
+            _draw_logarithm(row[0], curves, convention)
+            _draw_exponential(row[1], curves, convention)
+        _draw_component(panels[2], curves)
+        _draw_flatness(mirrored[2], curves)
+        return settle(figure)
+
+
+_LOG_TITLE = {
+    "physics": r"$\ln_q x=(x^{1-q}-1)/(1-q)$",
+    "mviq": r"$\ln_q x=(x^{q-1}-1)/(q-1)$",
+}
+_EXP_TITLE = {
+    "physics": r"$\exp_q x=[1+(1-q)x]_+^{1/(1-q)}$",
+    "mviq": r"$\exp_q x=[1+(q-1)x]_+^{1/(q-1)}$",
+}
+# Where the caption's claim holds, said where there is room: text, x, y.
+_LOG_NOTE = {
+    "physics": ("flatter with $q$\nfor $x>1$", 2.2, 1.7),
+    "mviq": ("flatter with $q$\nfor $x<1$", 0.55, 0.75),
+}
+_EXP_NOTE = {
+    "physics": ("steeper with $q$\nfor $x>0$", -1.3, 3.4),
+    "mviq": ("steeper with $q$\nfor $x<0$, until 0", -1.6, 2.2),
+}
+
+
+def _draw_logarithm(axes: Axes, curves: Sequence[Curve], convention: str) -> None:
+    draw_family(axes, curves, f"log_{convention}")
+    axes.axvline(1, color="0.5", linewidth=0.8)
+    _note(axes, *_LOG_NOTE[convention])
+    axes.set(xlim=(0, 3), ylim=(-3, 3), xlabel="$x$", ylabel=r"$\ln_q x$")
+    axes.set_title(_LOG_TITLE[convention])
+    axes.legend(loc="lower right", handlelength=3.2)
+
+
+def _draw_exponential(axes: Axes, curves: Sequence[Curve], convention: str) -> None:
+    draw_family(axes, curves, f"exp_{convention}")
+    axes.axvline(0, color="0.5", linewidth=0.8)
+    _note(axes, *_EXP_NOTE[convention])
+    axes.set(xlim=(-3, 2), ylim=(-0.1, 6), xlabel="$x$", ylabel=r"$\exp_q x$")
+    axes.set_title(_EXP_TITLE[convention])
+
+
+def _note(axes: Axes, text: str, x: float, y: float) -> None:
+    axes.text(x, y, text, ha="center", va="center", color="0.3", style="italic")
+
+
+def _draw_component(axes: Axes, curves: Sequence[Curve]) -> None:
+    draw_family(axes, curves, "entropy_component")
+    axes.set(xlim=(MEAN - 4.5, MEAN + 4.5), ylim=(0, 0.4), xlabel="$a$")
+    axes.set_ylabel(r"$-\pi^q\,\ln_q\pi$")
+    axes.set_title(r"entropy component of $\pi=\mathcal{N}(2,1)$")
+    _note(axes, "flatter\nwith $q$", MEAN + 3, 0.3)
+
+
+def _draw_flatness(axes: Axes, curves: Sequence[Curve]) -> None:
+    axes.plot(*points(curves, "entropy_area"), "o-", color=BLUE, label=r"area, $S_q(\pi)$")
+    axes.plot(
+        *points(curves, "entropy_steepest_slope"), "s--", color=ORANGE, label="steepest slope"
+    )
+    axes.set(ylim=(0, None), xticks=INDICES, xlabel="$q$", ylabel="area, slope of the component")
+    axes.set_title(r"the same component, here $-\pi\,\ln_q\pi$")
+    axes.legend()

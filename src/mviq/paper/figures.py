@@ -1,0 +1,231 @@
+"""What every figure of the paper is made of, how it looks, and how it reaches the disk."""
+
+import csv
+import io
+import os
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from numpy.typing import NDArray
+from torch import Tensor
+
+Floats = NDArray[np.float64]
+
+STYLE: dict[Any, Any] = {
+    "axes.grid": True,
+    "axes.labelsize": 9,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 9.5,
+    "font.size": 9,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.5,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "savefig.dpi": 200,
+    "svg.hashsalt": "mviq",  # else the identifiers in an SVG differ from run to run
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+}
+
+# Okabe and Ito's colours, apart for every kind of colour vision; the dashes serve black and white.
+BLACK, BLUE, ORANGE, GREEN, PINK = "#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+_LINES: Mapping[float, tuple[str, Any]] = {
+    1: (BLACK, "solid"),
+    2: (BLUE, (0, (6, 1.2))),
+    3: (GREEN, (0, (4, 1.2, 1, 1.2))),
+    4: (ORANGE, (0, (2.2, 1.2))),
+    5: (PINK, (0, (1, 1))),
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line of a figure: y against x at one index q, in one panel."""
+
+    panel: str
+    q: float
+    x: Floats
+    y: Floats
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim of the paper, where it was tested, what was measured there, and whether it holds."""
+
+    claim: str
+    where: str
+    measured: str
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure with the numbers behind it, the settings it was made with and what it shows."""
+
+    name: str
+    figure: Figure
+    curves: Sequence[Curve]
+    settings: Sequence[str]
+    findings: Sequence[Finding]
+
+
+def verdict(findings: Iterable[Finding]) -> str:
+    """Say in one line whether the claims hold: everywhere, nowhere, or only where.
+
+    >>> verdict([Finding("flatter", "x > 1", "", True), Finding("flatter", "x < 1", "", False)])
+    'agrees in part: flatter only for x > 1'
+    """
+    places = by_claim(findings)
+    partly = {claim: tests for claim, tests in places.items() if not all(t.holds for t in tests)}
+    if not partly:
+        return "agrees"
+    if not any(test.holds for tests in places.values() for test in tests):
+        return "does not agree"
+    return "agrees in part: " + "; ".join(_only(claim, tests) for claim, tests in partly.items())
+
+
+def by_claim(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+    """Return the findings grouped by claim, in the order the claims first appear."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(finding.claim, []).append(finding)
+    return groups
+
+
+def _only(claim: str, tests: Iterable[Finding]) -> str:
+    places = " and ".join(test.where for test in tests if test.holds)
+    return f"{claim} only for {places}" if places else f"{claim} nowhere"
+
+
+def curve(panel: str, q: float, x: Tensor, y: Tensor) -> Curve:
+    """Return a line through points held in tensors."""
+    return Curve(panel, q, x.double().numpy(), y.double().numpy())
+
+
+def point(panel: str, q: float, x: float, y: float) -> Curve:
+    """Return a line of one point, for panels that show one number per index."""
+    return Curve(panel, q, np.array([x], dtype=np.float64), np.array([y], dtype=np.float64))
+
+
+def of_panel(curves: Iterable[Curve], panel: str) -> list[Curve]:
+    """Return the curves of one panel."""
+    return [one for one in curves if one.panel == panel]
+
+
+def points(curves: Iterable[Curve], panel: str) -> tuple[Floats, Floats]:
+    """Return x and y of all curves of one panel, joined: those of a panel with one point per q."""
+    chosen = of_panel(curves, panel)
+    return np.concatenate([c.x for c in chosen]), np.concatenate([c.y for c in chosen])
+
+
+def two_rows(upper: str, lower: str) -> tuple[Figure, list[Axes], list[Axes]]:
+    """Return a figure, as wide as a page, of two titled rows of three panels, and the panels."""
+    figure = Figure(figsize=(10, 6.6), layout=ConstrainedLayoutEngine(wspace=0.06))
+    rows = []
+    for half, title in zip(
+        figure.subfigures(2, hspace=0.03, squeeze=False).flat, (upper, lower), strict=True
+    ):
+        half.suptitle(title)
+        rows.append(list(half.subplots(1, 3)))
+    return figure, rows[0], rows[1]
+
+
+def settle(figure: Figure) -> Figure:
+    """Fix the layout of a finished figure: it would move a little with every drawing otherwise."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    return figure
+
+
+def draw_family(axes: Axes, curves: Iterable[Curve], panel: str) -> None:
+    """Draw the curves of a panel for q = 1 to 5, each q with its own colour and dashes."""
+    for one in of_panel(curves, panel):
+        colour, dashes = _LINES[one.q]
+        axes.plot(one.x, one.y, color=colour, linestyle=dashes, label=f"$q={one.q:g}$")
+
+
+def files(drawing: Drawing) -> dict[str, bytes]:
+    """Return the picture (PNG, SVG) and its numbers (CSV) by file name; same input, same bytes."""
+    return {
+        f"{drawing.name}.png": _render(drawing.figure, "png"),
+        f"{drawing.name}.svg": _render(drawing.figure, "svg"),
+        f"{drawing.name}.csv": _csv(drawing.curves),
+    }
+
+
+def _render(figure: Figure, suffix: str) -> bytes:
+    buffer = io.BytesIO()
+    metadata = {"Date": None} if suffix == "svg" else {}
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(buffer, format=suffix, metadata=metadata)
+    return buffer.getvalue()
+
+
+def _csv(curves: Iterable[Curve]) -> bytes:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(("panel", "q", "x", "y"))
+    for one in curves:
+        for x, y in zip(one.x, one.y, strict=True):
+            # Twelve digits: the last ones of a float64 differ between machines.
+            table.writerow((one.panel, f"{one.q:g}", f"{x:.12g}", f"{y:.12g}"))
+    return text.getvalue().encode()
+
+
+def check_writable(directory: Path) -> None:
+    """Raise OSError unless files can be written into the directory, existing or still to be made.
+
+    >>> check_writable(Path(__file__) / "figures")
+    Traceback (most recent call last):
+    NotADirectoryError: ...figures.py is not a directory
+    """
+    place = directory.absolute()
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir():
+        raise NotADirectoryError(f"{place} is not a directory")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise PermissionError(f"{place} is not writable")
+
+
+def write(contents: Mapping[str, bytes], directory: Path, force: bool = False) -> list[Path]:
+    """Write files into a directory, each whole or not at all, and return their paths.
+
+    A file that already has this content is left as it is. One with another content is an error
+    before anything is written, unless ``force`` says to replace it.
+    """
+    check_writable(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    stale = [
+        directory / name
+        for name, content in contents.items()
+        if (directory / name).exists() and (directory / name).read_bytes() != content
+    ]
+    if stale and not force:
+        raise FileExistsError(f"{stale[0]} exists with other content")
+    for name, content in contents.items():
+        if not (directory / name).exists() or directory / name in stale:
+            _write_atomically(directory / name, content)
+    return [directory / name for name in contents]
+
+
+def _write_atomically(path: Path, content: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(temporary).chmod(0o644)  # mkstemp makes files nobody else may read
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

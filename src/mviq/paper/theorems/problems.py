@@ -1,0 +1,105 @@
+"""Seeded random values, policies and small decision problems on which statements are measured."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mviq import tsallis
+
+INDICES = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
+"""Entropic indices on both sides of each special case."""
+
+
+def draw_values(rows: int, actions: int, scale: float = 1.0, seed: int = 0) -> Tensor:
+    """Return normal values of shape (rows, actions) in double precision."""
+    generator = torch.Generator().manual_seed(seed)
+    return scale * torch.randn(rows, actions, dtype=torch.float64, generator=generator)
+
+
+def draw_policies(rows: int, actions: int, scale: float = 1.0, seed: int = 0) -> Tensor:
+    """Return policies of full support, the more uneven the larger the scale."""
+    return draw_values(rows, actions, scale, seed).softmax(-1)
+
+
+class Problem(NamedTuple):
+    """A batch of decision problems: P (…, states, actions, states), r (…, states, actions), γ."""
+
+    transitions: Tensor
+    rewards: Tensor
+    discount: float
+
+    def backup(self, state_values: Tensor) -> Tensor:
+        """Return r + γ P v for every state and action."""
+        expected = (self.transitions @ state_values[..., None, :, None]).squeeze(-1)
+        return self.rewards + self.discount * expected
+
+    def value(self, policy: Tensor, bonus: Tensor | None = None) -> Tensor:
+        """Return the value of a policy, with a bonus per state if given, by a linear solve."""
+        reward = (policy * self.rewards).sum(-1) + (0.0 if bonus is None else bonus)
+        moves = (policy.unsqueeze(-1) * self.transitions).sum(-2)
+        identity = torch.eye(moves.shape[-1], dtype=moves.dtype)
+        solution: Tensor = torch.linalg.solve(identity - self.discount * moves, reward)
+        return solution
+
+
+def garnets(count: int = 6, states: int = 20, actions: int = 4, discount: float = 0.9) -> Problem:
+    """Return random problems in which an action leads to three states, with normal rewards."""
+    generator = torch.Generator().manual_seed(0)
+    shape = (count, states, actions, states)
+    order = torch.rand(shape, dtype=torch.float64, generator=generator).argsort(-1)
+    weights = torch.rand(shape, dtype=torch.float64, generator=generator) * (order < 3)
+    rewards = torch.randn(shape[:-1], dtype=torch.float64, generator=generator)
+    return Problem(weights / weights.sum(-1, keepdim=True), rewards, discount)
+
+
+def chain(states: int = 8, discount: float = 0.95) -> Problem:
+    """Return a chain: the left end pays 0.1 for staying, the right end 1, nothing in between."""
+    transitions = torch.zeros(states, 2, states, dtype=torch.float64)
+    rewards = torch.zeros(states, 2, dtype=torch.float64)
+    for state in range(states):
+        transitions[state, 0, max(state - 1, 0)] = 1.0
+        transitions[state, 1, min(state + 1, states - 1)] = 1.0
+    rewards[0, 0], rewards[-1, 1] = 0.1, 1.0
+    return Problem(transitions, rewards, discount)
+
+
+def family_step(problem: Problem, family: tsallis.Family) -> Callable[[Tensor], Tensor]:
+    """Return the update Q ← r + α m + γ P(⟨π,Q⟩ + cτ S_q) of a member of the MVI(q) family."""
+
+    def step(q_values: Tensor) -> Tensor:
+        at = family.evaluate(q_values)
+        return problem.backup(family.bootstrap(at)) + family.munchausen(q_values, at)
+
+    return step
+
+
+def contraction(step: Callable[[Tensor], Tensor], first: Tensor, second: Tensor) -> float:
+    """Return by how much a step shrinks the largest distance: of two points, and of a shift."""
+    ratios = []
+    for other in (second, first + 1.0):
+        distance = (first - other).abs().amax()
+        ratios.append((step(first) - step(other)).abs().amax() / distance)
+    return float(torch.stack(ratios).max())
+
+
+class Iteration(NamedTuple):
+    """Where an iteration ended: its values, the size of its last step and the number of steps."""
+
+    q_values: Tensor
+    last_step: Tensor
+    steps: int
+
+
+def iterate(
+    step: Callable[[Tensor], Tensor], start: Tensor, most: int = 1000, limit: float = math.inf
+) -> Iteration:
+    """Repeat a step until no problem of the batch moves any more or one exceeds the limit."""
+    q_values, last_step, steps = start, torch.full_like(start, math.inf).amax((-2, -1)), 0
+    while steps < most and last_step.max() > 1e-12 and q_values.abs().max() <= limit:
+        following = step(q_values)
+        last_step = (following - q_values).abs().amax((-2, -1))
+        q_values, steps = following, steps + 1
+    return Iteration(q_values, last_step, steps)

@@ -1,0 +1,90 @@
+"""A statement of the paper, and what measuring it gave."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+Convention = Literal["ours", "physics", "both"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """What the paper claims, what is true instead, and how far the numbers are from each.
+
+    A residual is the largest violation found: of an equation the distance between its sides, of
+    an inequality the excess, of a yes-or-no property the number of failures.
+
+    >>> Statement(
+    ...     name="sum", reference="Example", claim="1 + 1 = 3", convention="both", where="always",
+    ...     printed_residual=1.0, corrected="1 + 1 = 2", residual=0.0, tolerance=0.0,
+    ... ).verdict
+    'fails'
+    """
+
+    name: str
+    """The name of the check, which ``mviq verify --only`` takes."""
+    reference: str
+    """The place in the paper."""
+    claim: str
+    """What is printed, in our words."""
+    convention: Convention
+    """The convention of q in which the claim is printed."""
+    where: str
+    """For which q, and under which conditions, it was measured."""
+    residual: float
+    """The violation of the corrected statement; of the printed one if none is needed."""
+    tolerance: float
+    """The largest residual that rounding explains."""
+    printed_residual: float | None = None
+    """The violation of the printed statement, where it is not ``residual``."""
+    only_for: str | None = None
+    """The part of its domain on which a printed statement that fails does hold."""
+    evidence: str = ""
+    """What was measured, in numbers: the counterexample if the printed statement fails."""
+    corrected: str | None = None
+    """What is true, where that is not what is printed, or where our convention words it anew."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the corrected statement holds (a NaN does not)."""
+        return self.residual <= self.tolerance
+
+    @property
+    def printed_holds(self) -> bool:
+        """Whether the statement holds as it is printed."""
+        error = self.residual if self.printed_residual is None else self.printed_residual
+        return error <= self.tolerance
+
+    @property
+    def verdict(self) -> str:
+        """The verdict on the printed statement: holds, fails, or holds only for a part."""
+        if self.printed_holds:
+            return "holds"
+        return "fails" if self.only_for is None else f"holds only for {self.only_for}"
+
+
+Check: TypeAlias = Callable[[], Statement]
+
+
+def name_of(check: Check) -> str:
+    """Return the name of the statement a check measures, without measuring it."""
+    return check.__name__.replace("_", "-")
+
+
+def worst(*errors: Tensor) -> float:
+    """Return the largest absolute entry of all tensors; NaN if there is one."""
+    return float(torch.stack([error.abs().max() for error in errors]).max())
+
+
+def excess(*differences: Tensor) -> float:
+    """Return by how much the largest entry exceeds 0; NaN if there is one."""
+    largest = torch.stack([difference.max() for difference in differences]).max()
+    return float(largest.clamp(min=0.0)) + 0.0  # not −0
+
+
+def relative(measured: Tensor, expected: Tensor) -> Tensor:
+    """Return the difference in units of the expected size, and of one where that is smaller."""
+    return (measured - expected) / expected.abs().clamp(min=1.0)

@@ -1,0 +1,13 @@
+"""Exact Tsallis policies on the CPU: one compiled loop over the rows, without temporaries.
+
+The same mathematics as ``tensors``, which states it for whole tensors and is the test oracle of
+this package. A row is small, so tensor operations spend their time on dispatch and memory; here a
+row stays in cache, only actions that can be in the support are looked at, and all arithmetic is
+in double precision whatever the dtype of the data.
+"""
+
+from mviq.tsallis.kernels.backward import pull_back_rows
+from mviq.tsallis.kernels.compiled import Floats
+from mviq.tsallis.kernels.forward import solve_rows
+
+__all__ = ["Floats", "pull_back_rows", "solve_rows"]

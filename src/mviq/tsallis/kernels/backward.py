@@ -1,0 +1,69 @@
+"""One compiled loop over the rows: the gradient of the policy and of its normaliser."""
+
+import math
+
+import numpy as np
+
+from mviq.tsallis.kernels.compiled import Floats, compiled
+
+
+@compiled
+def pull_back_rows(
+    grad_policy: Floats,
+    grad_psi: Floats,
+    policy: Floats,
+    q: Floats,
+    grad_z: Floats,
+    slope: Floats,
+) -> None:
+    """Write the gradient with respect to z; an empty gradient stands for zero.
+
+    The row-wise form of ``derivative.pull_back``, which explains the reference action. ``slope``
+    is scratch for one row.
+    """
+    for row in range(policy.shape[0]):
+        index = np.float64(q[row if q.size > 1 else 0])
+        outer = np.float64(grad_psi[row]) if grad_psi.size else 0.0
+        moves = grad_policy.size > 0 and index < math.inf
+        exponent = 2 - index if index < math.inf else 0.0
+        steepest = _steepest(policy, row, exponent)
+        largest = np.float64(policy[row, steepest])
+        zero = np.float64(grad_policy[row, steepest]) if moves else 0.0
+        relative_total, total = 0.0, 0.0
+        for a in range(policy.shape[1]):
+            p = np.float64(policy[row, a])
+            slope[a] = _slope(p / largest, exponent) if p > 0 else 0.0
+            relative_total += slope[a]
+            grad_z[row, a] = 0.0
+            if moves and p > 0 and a != steepest:
+                pulled = _slope(p, exponent) * (np.float64(grad_policy[row, a]) - zero)
+                grad_z[row, a] = pulled
+                total += pulled
+        for a in range(policy.shape[1]):
+            if policy[row, a] > 0:
+                grad_z[row, a] += slope[a] / relative_total * (outer - total)
+
+
+@compiled
+def _steepest(policy: Floats, row: int, exponent: float) -> int:
+    """Return the supported action with the largest π^exponent."""
+    best = 0
+    for a in range(policy.shape[1]):
+        better = policy[row, a] > policy[row, best]
+        if exponent < 0:
+            better = policy[row, a] < policy[row, best] or policy[row, best] == 0
+        if policy[row, a] > 0 and better:
+            best = a
+    return best
+
+
+@compiled
+def _slope(p: float, exponent: float) -> float:
+    """Return p^exponent, without a power at q = 1, 2 and 3."""
+    if exponent == 0:
+        return 1.0
+    if exponent == 1:
+        return p
+    if exponent == -1:
+        return 1 / p
+    return float(p**exponent)

@@ -1,0 +1,41 @@
+"""The command as a whole: help, version, mistakes."""
+
+import subprocess
+import sys
+
+import pytest
+
+from mviq.cli.main import main
+
+
+def test_help_teaches_and_is_shown_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    text = capsys.readouterr().out
+    assert "mviq verify" in text
+    assert "mviq paper" in text
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out.startswith("mviq 0.")
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"], ["verify", "--nonsense"]])
+def test_wrong_arguments_are_one_line_and_exit_code_two(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    output = capsys.readouterr()
+    assert stop.value.code == 2
+    assert output.out == ""
+    assert len(output.err.splitlines()) == 1
+    assert "nonsense" in output.err
+
+
+def test_help_does_not_wait_for_torch() -> None:
+    code = "import sys, mviq.cli.main as cli; cli.build_parser(); print('torch' in sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "False"

@@ -1,0 +1,121 @@
+"""``mviq paper``: what it writes, prints and refuses."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from mviq.cli.main import main
+from mviq.paper.artefacts import ARTEFACTS
+
+
+@pytest.fixture(autouse=True)
+def _wide_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def refused(arguments, capsys) -> str:
+    """Return the one line of complaint."""
+    assert main(["paper", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    (line,) = captured.err.splitlines()
+    return line
+
+
+def test_without_a_name_it_lists_what_can_be_made(capsys):
+    assert main(["paper"]) == 0
+    text = capsys.readouterr().out
+    for artefact in ARTEFACTS.values():
+        assert artefact.name in text
+        assert artefact.claim in text
+        assert artefact.cost in text
+
+
+def test_every_artefact_listed_can_be_made():
+    assert all(artefact.make().name == name for name, artefact in ARTEFACTS.items())
+
+
+def test_help_teaches(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["paper", "--help"])
+    text = capsys.readouterr().out
+    for word in ("mviq paper fig1", "--out DIR", "--force", "CSV", "convention", *ARTEFACTS):
+        assert word in text
+
+
+def test_a_figure_is_written_where_asked_and_its_verdict_printed(tmp_path, capsys):
+    out = tmp_path / "figures"
+    assert main(["paper", "fig1", "--out", str(out)]) == 0
+    text = capsys.readouterr().out
+    assert sorted(path.name for path in out.iterdir()) == ["fig1.csv", "fig1.png", "fig1.svg"]
+    for path in out.iterdir():
+        assert str(path) in text.splitlines()
+    assert "the paper's claim: as q grows" in text
+    assert (
+        "verdict: agrees in part: ln_q flatter with q only for physics, x > 1 and mviq, x < 1"
+        in text
+    )
+    assert "does not" in text
+
+
+def test_the_parameters_of_fig2_and_its_supports_are_printed(tmp_path, capsys):
+    assert main(["paper", "fig2", "--out", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "temperature τ = 0.3" in text
+    assert "1001 actions" in text
+    assert "416 (41.6%) kept at q = 2, 2 (0.2%) at q = 50" in text
+    assert "verdict: agrees in part" in text
+
+
+def test_another_process_writes_the_same_files_to_the_default_place(tmp_path, capsys):
+    environment = {**os.environ, "PYTHONHASHSEED": "7"}
+    command = [sys.executable, "-m", "mviq", "paper", "fig1"]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    out = tmp_path / "out" / "fig1"
+    before = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
+    assert len(before) == 3
+    assert main(["paper", "fig1", "--out", str(out)]) == 0  # equal content is no conflict
+    assert {path.name: path.stat().st_mtime_ns for path in out.iterdir()} == before
+
+
+def test_files_with_other_content_are_replaced_only_by_force(tmp_path, capsys):
+    (tmp_path / "fig1.csv").write_text("my notes")
+    line = refused(["fig1", "--out", str(tmp_path)], capsys)
+    assert str(tmp_path / "fig1.csv") in line
+    assert "--force" in line
+    assert [path.name for path in tmp_path.iterdir()] == ["fig1.csv"]
+    assert (tmp_path / "fig1.csv").read_text() == "my notes"
+    assert main(["paper", "fig1", "--out", str(tmp_path), "--force"]) == 0
+    assert (tmp_path / "fig1.csv").read_text().startswith("panel,q,x,y")
+
+
+def test_a_place_that_is_no_directory_is_refused(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    line = refused(["fig1", "--out", str(tmp_path / "file" / "below")], capsys)
+    assert f"{tmp_path / 'file'} is not a directory" in line
+
+
+@pytest.mark.parametrize(
+    ("wrong", "closest"), [("fgi1", "fig1"), ("figure2", "fig2"), ("?", "fig")]
+)
+def test_an_unknown_name_is_answered_with_the_closest(wrong, closest, capsys):
+    line = refused([wrong], capsys)
+    assert repr(wrong) in line
+    assert f"closest: '{closest}" in line
+
+
+@pytest.mark.parametrize("option", [["--out", "somewhere"], ["--force"]])
+def test_options_without_a_name_are_refused(option, capsys):
+    assert "need a name" in refused(option, capsys)
+
+
+def test_help_and_list_do_not_wait_for_torch():
+    program = (
+        "import sys, argparse; from mviq.cli import paper;"
+        "parser = argparse.ArgumentParser(); paper.add_parser(parser.add_subparsers());"
+        "options = parser.parse_args(['paper']); assert options.run(options) == 0;"
+        "assert not {'torch', 'matplotlib'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)

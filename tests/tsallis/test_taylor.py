@@ -1,0 +1,60 @@
+"""The paper's Taylor policy: its rule, where it is exact, and how far off it is elsewhere."""
+
+import math
+
+import pytest
+import torch
+from torch.autograd import gradcheck
+
+from mviq.tsallis import policy, taylor_policy
+
+
+def by_the_rule(z: list[float], q: float) -> list[float]:
+    """Follow the printed algorithm literally, one row in plain Python."""
+    ordered = sorted(z, reverse=True)
+    sizes = [
+        i
+        for i in range(1, len(z) + 1)
+        if 1 + i * ordered[i - 1] > sum(ordered[:i]) + i * (1 - 1 / (q - 1))
+    ]
+    size = max(sizes)
+    psi = (sum(ordered[:size]) - 1) / size + 1
+    weights = [max(1 + (q - 1) * (x - psi), 0) ** (1 / (q - 1)) for x in z]
+    return [w / sum(weights) for w in weights]
+
+
+@pytest.mark.parametrize("q", [1.1, 1.5, 2.0, 2.5, 3.0, 5.0, 20.0])
+def test_follows_the_printed_rule(q: float) -> None:
+    values = torch.randn(40, 6, dtype=torch.float64)
+    for row, result in zip(values / 0.7, taylor_policy(values, q, 0.7), strict=True):
+        assert result.tolist() == pytest.approx(by_the_rule(row.tolist(), q), abs=1e-12)
+
+
+def test_exact_at_two_only() -> None:
+    values = torch.randn(200, 6, dtype=torch.float64)
+    torch.testing.assert_close(taylor_policy(values, 2), policy(values, 2))
+    for q in (1.5, 3.0, 5.0):
+        assert (taylor_policy(values, q) - policy(values, q)).abs().max() > 0.05
+
+
+def test_a_policy_at_every_q_above_one() -> None:
+    values = torch.randn(500, 6, dtype=torch.float64) * 3
+    q = torch.linspace(1.05, 40, 30, dtype=torch.float64).unsqueeze(-1)
+    result = taylor_policy(values, q)
+    assert result.shape == (30, 500, 6)
+    assert (result >= 0).all()
+    torch.testing.assert_close(result.sum(-1), torch.ones(30, 500, dtype=torch.float64))
+
+
+def test_offset_and_unavailable_actions() -> None:
+    values = torch.tensor([0.3, 0.1, -0.2])
+    torch.testing.assert_close(taylor_policy(values + 8, 2.5), taylor_policy(values, 2.5))
+    masked = torch.tensor([0.3, -math.inf, 0.1, -0.2])
+    torch.testing.assert_close(taylor_policy(masked, 2.5)[[0, 2, 3]], taylor_policy(values, 2.5))
+    assert taylor_policy(masked, 2.5)[1] == 0
+
+
+def test_derivative() -> None:
+    values = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    q = torch.tensor(1.7, dtype=torch.float64, requires_grad=True)
+    assert gradcheck(taylor_policy, (values, q))
