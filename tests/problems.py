@@ -1,4 +1,4 @@
-"""Tiny environments with known answers. States are one-hot, so a network without layers is a table."""
+"""Tiny environments with known answers; states are one-hot, so a linear network is a table."""
 
 import gymnasium as gym
 import numpy as np

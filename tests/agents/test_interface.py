@@ -77,7 +77,7 @@ def test_every_observation_space_of_dqn(cls, space, policy_name):
 @AGENTS
 def test_vector_environments_normalisation_and_several_gradient_steps(cls):
     env = VecNormalize(make_vec_env("CartPole-v1", 2))
-    agent = made(cls, env, gradient_steps=-1, tau=0.5, target_update_interval=1).learn(300)
+    agent = made(cls, env, gradient_steps=-1, tau=0.5, target_update_interval=2).learn(300)
     assert agent._n_updates > 100
 
 
@@ -147,6 +147,7 @@ def test_logs_to_tensorboard_and_csv(cls, tmp_path):
     agent = made(cls, learning_starts=20, target_update_interval=50)
     agent.set_logger(configure(str(tmp_path), ["csv"]))
     agent.learn(600, log_interval=1)
+    agent.logger.close()
     with (tmp_path / "progress.csv").open() as file:
         rows = list(csv.DictReader(file))
     for name in (

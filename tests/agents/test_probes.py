@@ -49,7 +49,7 @@ def test_n_step_returns_reach_the_same_values_on_a_chain_without_choice():
 
 @pytest.mark.parametrize(("after", "limit", "value"), [(-1, None, 1.0), (0, 1, 5.0)])
 def test_truncation_has_a_future_and_termination_none(after, limit, value):
-    """A reward of 1 at every step, γ = 0.8: 1 if the end is real, 1/(1 − γ) if it is a time limit."""
+    """A reward of 1 at every step: 1 if the end is real, 1/(1 − γ) if it is a time limit."""
     endless = TableMDP([[1.0]], [[after]], limit=limit)
     found = learnt(MVI, endless, gamma=0.8, munchausen_alpha=0.0)
     assert_near(found, [[value]])

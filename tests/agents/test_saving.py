@@ -200,7 +200,7 @@ def test_a_file_cannot_name_what_is_not_known(described, tmp_path):
     with zipfile.ZipFile(tmp_path / "bad.zip", "w") as target:
         for name, data in parts.items():
             target.writestr(name, data)
-    with pytest.raises(ValueError, match="not known here|not a description"):
+    with pytest.raises(ValueError, match=r"not known here|not a description"):
         MVI.load(tmp_path / "bad.zip")
 
 

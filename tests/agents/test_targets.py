@@ -24,7 +24,7 @@ def batch(outcomes, seed=0, states=2):
 
 
 def test_munchausen_dqn_of_vieillard_et_al():
-    """Written out from the paper and google-research's code: τ log π clipped, then the soft value."""
+    """Their formula written out: r + α clip(τ log π) + γ (1 − d) Σ π (Q − τ log π)."""
     tau, alpha, low, gamma = 0.03, 0.9, -1.0, 0.99
     values, rewards, actions, terminated = batch(1)
     following, current = (q.squeeze(1) for q in values.chunk(2))
