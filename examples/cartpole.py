@@ -9,12 +9,14 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import torch
 from stable_baselines3.common.evaluation import evaluate_policy
 
 from mviq import envs
 from mviq.agents import MVI
 
 STEPS = 3_000
+torch.set_num_threads(1)  # networks of this size are fastest on one
 
 agent = MVI(
     "MlpPolicy",

@@ -4,6 +4,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 from gymnasium import spaces
+from stable_baselines3.common.utils import LinearSchedule
 
 
 class TableMDP(gym.Env):
@@ -45,13 +46,13 @@ def fixed_point(family, problem, gamma, iterations=3000):
     return q_values
 
 
-def learnt(cls, problem, updates=2500, gamma=0.9, **options):
+def learnt(cls, problem, updates=1500, gamma=0.9, **options):
     """Return the action values (states, actions) that an agent learns from random play."""
     policy = {"net_arch": []}
     if cls.__name__ == "QRMVI":
         policy["n_quantiles"] = 5
     settings = {
-        "learning_rate": 0.02,
+        "learning_rate": LinearSchedule(0.05, 0.002, 1.0),
         "gamma": gamma,
         "train_freq": 1,
         "target_update_interval": 20,

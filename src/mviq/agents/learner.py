@@ -32,7 +32,7 @@ from mviq.agents.diagnostics import (
     policy_diagnostics,
     target_residual,
 )
-from mviq.agents.networks import Network, as_function, has_modes
+from mviq.agents.networks import Network, as_function, channels_last, has_modes
 from mviq.agents.replay import TransitionReplayBuffer, is_array
 from mviq.agents.rollout import step, successors
 from mviq.agents.targets import bellman_target, mean_outcome
@@ -107,8 +107,7 @@ class Learner(OffPolicyAlgorithm):
             self.replay_buffer_class = TransitionReplayBuffer
         super()._setup_model()
         online, target = self._networks()
-        # Gradients of convolutions are faster so.
-        online.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        channels_last(online)
         self._online: Network = as_function(online)
         self._target: Network = as_function(target)
         self._has_modes = has_modes(online)
