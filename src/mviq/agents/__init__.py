@@ -1,0 +1,21 @@
+"""Deep MVI(q) agents with the interface of Stable-Baselines3."""
+
+from mviq.agents.description import register
+from mviq.agents.diagnostics import DivergenceError
+from mviq.agents.losses import quantile_huber_loss
+from mviq.agents.mvi import MVI
+from mviq.agents.networks import MinAtarCNN
+from mviq.agents.qrmvi import QRMVI
+from mviq.agents.replay import FrameReplayBuffer
+from mviq.agents.targets import bellman_target
+
+__all__ = [
+    "MVI",
+    "QRMVI",
+    "DivergenceError",
+    "FrameReplayBuffer",
+    "MinAtarCNN",
+    "bellman_target",
+    "quantile_huber_loss",
+    "register",
+]

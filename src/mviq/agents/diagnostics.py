@@ -1,0 +1,46 @@
+"""What a learning agent says about its policies, and how it says that it has failed."""
+
+import math
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from mviq.tsallis import Family, munchausen_residual
+
+
+class DivergenceError(RuntimeError):
+    """Learning has left the numbers: a value is not finite, or larger than any value should be."""
+
+
+def policy_diagnostics(family: Family, q_values: Tensor, actions: Tensor) -> dict[str, float]:
+    """Return means over replayed states (and actions) of what the policy of ``q_values`` is like.
+
+    ``gap_minus_log`` is Q − ⟨π,Q⟩ − ln_q π, the left part of the paper's Figure 3.
+    """
+    at = family.evaluate(q_values)
+    gap = q_values - at.soft_maximum.unsqueeze(-1)
+    logarithm = replace(family, form="truncated_log", munchausen_alpha=1.0, clip=None)
+    log_policy = logarithm.munchausen(q_values, at) / family.temperature
+    return {
+        "tsallis/entropy": at.entropy.mean().item(),
+        "tsallis/support_size": (at.policy > 0).sum(-1).float().mean().item(),
+        "tsallis/munchausen": family.munchausen(q_values, at).gather(1, actions).mean().item(),
+        "tsallis/gap_minus_log": (gap - log_policy).gather(1, actions).mean().item(),
+    }
+
+
+def target_residual(family: Family, before: Tensor, after: Tensor) -> dict[str, float]:
+    """Return R_q of the policies after and before a change of the target network's action values.
+
+    At q = ∞ it is not defined, and nothing is returned.
+    """
+    if family.q == math.inf:
+        return {}
+    residual = munchausen_residual(family.policy(after), family.policy(before), family.q)
+    return {"tsallis/residual": residual.mean().item()}
+
+
+def largest(values: Tensor) -> float:
+    """Return the largest absolute value, NaN if there is one."""
+    return float(torch.linalg.vector_norm(values, math.inf))

@@ -1,0 +1,208 @@
+"""Atari by two protocols, and ale-py's own vectoriser as a Stable-Baselines3 ``VecEnv``."""
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from stable_baselines3.common.env_util import make_atari_env
+from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecTransposeImage
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
+
+Array = np.ndarray[Any, Any]
+Backend = Literal["auto", "vector", "wrappers"]
+MOST_FRAMES = 108_000  # half an hour of play
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What an Atari agent is given and asked for; all use 84×84 grey, 4 stacked, skip 4."""
+
+    sticky: float
+    """Probability that the emulator repeats the last action."""
+    life_loss: bool
+    """A lost life ends the episode."""
+    noops: int
+    """At most so many random no-ops begin a game."""
+    fire: bool
+    """A game that waits for FIRE gets it."""
+    clip_reward: bool = True
+    """The reward is its sign; the score in ``info["episode"]`` is not."""
+
+
+PROTOCOLS = {
+    "sb3": Protocol(sticky=0.0, life_loss=True, noops=30, fire=True),
+    "machado": Protocol(sticky=0.25, life_loss=False, noops=0, fire=False),
+}
+"""``sb3``: Mnih et al. (2015) as Stable-Baselines3 has it; ``machado``: Machado et al. (2018)."""
+
+
+def game_of(env_id: str) -> str | None:
+    """Return the ROM's name of an Atari id, None for other ids.
+
+    >>> game_of("ALE/SpaceInvaders-v5"), game_of("BreakoutNoFrameskip-v4"), game_of("CartPole-v1")
+    ('space_invaders', 'breakout', None)
+    """
+    match = re.fullmatch(r"(?:ALE/)?(\w+?)(?:NoFrameskip)?-v\d+", env_id)
+    if match is None or not (env_id.startswith("ALE/") or "NoFrameskip" in env_id):
+        return None
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", match[1]).lower()
+
+
+def make_atari(
+    game: str,
+    n_envs: int,
+    protocol: Protocol,
+    seed: int | None,
+    backend: Backend,
+    **options: Any,
+) -> VecEnv:
+    """Return Atari environments with observations (4, 84, 84).
+
+    ``vector`` is ale-py's C++ vectoriser. It is the faster one, but it cannot begin a new
+    episode after a lost life as Stable-Baselines3's ``wrappers`` do (no-op, FIRE, blank stack),
+    so ``auto`` takes it for protocols without life loss.
+    """
+    import ale_py
+
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # no banner
+    if backend == "vector" or (backend == "auto" and not protocol.life_loss):
+        env: VecEnv = AtariVecEnv(game, n_envs, protocol, **options)
+    else:
+        env = _wrapped(game, n_envs, protocol, **options)
+    if seed is not None:
+        env.seed(seed)
+    return env
+
+
+def _wrapped(game: str, n_envs: int, protocol: Protocol, **options: Any) -> VecEnv:
+    import ale_py
+    import gymnasium
+
+    gymnasium.register_envs(ale_py)
+    name = "".join(word.capitalize() for word in game.split("_"))
+    env = make_atari_env(
+        f"ALE/{name}-v5",
+        n_envs,
+        env_kwargs={
+            "frameskip": 1,
+            "repeat_action_probability": protocol.sticky,
+            "max_num_frames_per_episode": MOST_FRAMES,
+            **options,
+        },
+        wrapper_kwargs={
+            "noop_max": protocol.noops,
+            "terminal_on_life_loss": protocol.life_loss,
+            "clip_reward": protocol.clip_reward,
+        },
+    )
+    return VecTransposeImage(VecFrameStack(env, 4))
+
+
+class AtariVecEnv(VecEnv):
+    """ale-py's ``AtariVectorEnv`` with the interface of Stable-Baselines3.
+
+    A finished game's unclipped score is in ``info["episode"]``, as from a ``Monitor``. A lost
+    life, where the protocol counts it, ends the episode but not the game: the frames go on.
+    """
+
+    def __init__(
+        self, game: str, n_envs: int, protocol: Protocol, num_threads: int = 0, **options: Any
+    ) -> None:
+        from ale_py.vector_env import AtariVectorEnv
+        from gymnasium.vector import AutoresetMode
+
+        self.protocol = protocol
+        self.games = AtariVectorEnv(
+            game,
+            n_envs,
+            autoreset_mode=AutoresetMode.SAME_STEP,
+            max_num_frames_per_episode=MOST_FRAMES,
+            repeat_action_probability=protocol.sticky,
+            noop_max=protocol.noops,
+            use_fire_reset=protocol.fire,
+            reward_clipping=False,
+            num_threads=num_threads,
+            **options,
+        )
+        self.render_mode = "rgb_array"
+        super().__init__(
+            n_envs, self.games.single_observation_space, self.games.single_action_space
+        )
+        self._begun = time.time()
+        self._seen: Array = np.zeros((n_envs, *self.observation_space.shape), np.uint8)  # type: ignore[misc]
+        self._lives = np.zeros(n_envs, np.int64)
+        self._score, self._length = np.zeros(n_envs), np.zeros(n_envs, np.int64)
+        self._actions: Array = np.zeros(n_envs, np.int64)
+
+    def reset(self) -> Array:
+        """Begin all games anew."""
+        seeds = None if self._seeds[0] is None else np.array(self._seeds)
+        observations, info = self.games.reset(seed=seeds)
+        self._reset_seeds()
+        self._seen = observations
+        self._lives = info["lives"].copy()
+        self._score[:], self._length[:] = 0, 0
+        return np.asarray(observations)
+
+    def step_async(self, actions: Array) -> None:
+        """Take note of the actions."""
+        self._actions = np.asarray(actions)
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """Play one step of every game."""
+        observations, rewards, terminated, truncated, info = self.games.step(self._actions)
+        self._seen = observations
+        over = terminated | truncated
+        dying = (info["lives"] < self._lives) & ~over
+        self._lives = info["lives"].copy()
+        self._score += rewards
+        self._length += 1
+        dones = over | dying if self.protocol.life_loss else over
+        infos: list[dict[str, Any]] = [
+            {"TimeLimit.truncated": bool(truncated[i] and not terminated[i])}
+            for i in range(self.num_envs)
+        ]
+        for i in np.flatnonzero(dones):
+            last = info["final_obs"] if over[i] else observations
+            infos[i]["terminal_observation"] = last[i].copy()
+        for i in np.flatnonzero(over):
+            infos[i]["episode"] = self._summary(int(i))
+        if self.protocol.clip_reward:
+            rewards = np.sign(rewards)
+        return observations, rewards.astype(np.float32), dones, infos
+
+    def _summary(self, i: int) -> dict[str, Any]:
+        """Return what a ``Monitor`` says about the game just over, and begin to count again."""
+        elapsed = round(time.time() - self._begun, 6)
+        summary = {"r": float(self._score[i]), "l": int(self._length[i]), "t": elapsed}
+        self._score[i] = self._length[i] = 0
+        return summary
+
+    def close(self) -> None:
+        """Close all games."""
+        self.games.close()
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """Return an attribute of ours for every game: they have no environment of their own."""
+        return [getattr(self, attr_name) for _ in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Refuse: the games live in C++."""
+        raise NotImplementedError("the games of AtariVecEnv have no attributes to set")
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
+    ) -> list[Any]:
+        """Refuse: the games live in C++."""
+        raise NotImplementedError("the games of AtariVecEnv have no methods to call")
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
+        """Return True for a ``Monitor``, whose work is done here, and False for others."""
+        return [wrapper_class.__name__ == "Monitor" for _ in self._get_indices(indices)]
+
+    def get_images(self) -> Sequence[Array | None]:
+        """Return the newest frame of every game, which is grey, as a picture."""
+        return [np.repeat(stack[-1][..., None], 3, -1) for stack in self._seen]
