@@ -2,8 +2,8 @@
 
 The yardstick is the bare sparse matrix-vector product of SciPy with the same transitions, taken
 in turns with the sweep; both run in one thread, and the time is that of the thread, so that other
-work on the machine does not count. Peak memory is that of a fresh process, above what
-it had before the MDP was made. mdpsolver solves the same MDP to the same error.
+work on the machine does not count. Peak memory is the private memory of a fresh process, above
+what it had before the MDP was made. mdpsolver solves the same MDP to the same error.
 """
 
 import argparse
@@ -11,8 +11,10 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import mdpsolver
@@ -80,29 +82,47 @@ def report_growth(sizes: list[int], times: dict[str, list[tuple[float, float]]])
         print(f"  {name:<11}{full:>6.2f}{bare:>8.2f}")
 
 
-def kilobytes_of(field: str) -> int:
-    """Return a number Linux keeps about this process: VmRSS is memory now, VmHWM its peak."""
+def private_kilobytes() -> int:
+    """Return the memory of this process that no file backs: Linux may drop and reload the rest."""
     lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(field))
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+
+
+@contextmanager
+def peak_memory() -> Iterator[list[int]]:
+    """Look every millisecond; the last entry of the list is the most that was seen."""
+    seen, done = [private_kilobytes()], threading.Event()
+
+    def look() -> None:
+        while not done.wait(0.001):
+            seen.append(max(seen[-1], private_kilobytes()))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        done.set()
+        thread.join()
 
 
 def measure_memory(size: int) -> None:
     """Print, for the parent process, peak memory and the size of the transitions."""
     point = POINTS["MVI(2)"]
     solve(garnet(1000, ACTIONS, BRANCHING, DISCOUNT), point, max_iterations=3)  # compile first
-    before = kilobytes_of("VmRSS")
-    mdp = garnet(size, ACTIONS, BRANCHING, DISCOUNT)
-    built = kilobytes_of("VmHWM")
-    solve(mdp, point, max_iterations=10)
-    after = kilobytes_of("VmHWM")
-    kilobytes = {"building": built - before, "solving": after - before}
+    before = private_kilobytes()
+    with peak_memory() as building:
+        mdp = garnet(size, ACTIONS, BRANCHING, DISCOUNT)
+    with peak_memory() as solving:
+        solve(mdp, point, max_iterations=10)
+    kilobytes = {"building": building[-1] - before, "solving": solving[-1] - before}
     print(json.dumps(kilobytes | {"transitions": transition_bytes(mdp) // 1024}))
 
 
 def report_memory(size: int) -> float:
     command = [sys.executable, __file__, "--memory-of", str(size)]
     found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    ratio = float(found["solving"] / found["transitions"])
+    ratio = max(found["building"], found["solving"]) / found["transitions"]
     print(
         f"\npeak memory at {size} states, 10 iterations of MVI(2): {found['solving'] / 1024:.0f} MB"
         f" (building alone {found['building'] / 1024:.0f} MB), {ratio:.2f} times the transitions"
