@@ -11,3 +11,4 @@ settings.register_profile("explore", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "reproducible"))
 
 torch.manual_seed(0)
+torch.set_num_threads(1)  # two test processes share two cores
