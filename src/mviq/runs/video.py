@@ -1,0 +1,83 @@
+"""Films of an agent: mp4 where there is a codec, gif where so named."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mviq.runs.building import Agent, make_env
+from mviq.runs.config import Config
+from mviq.runs.directory import RunError
+from mviq.runs.evaluation import Episode, Way, actions
+from mviq.runs.state import undisturbed_randomness
+
+Picture = np.ndarray[Any, Any]
+FRAMES_PER_SECOND = 30
+MOST_FRAMES = 5_000
+
+
+def play(
+    agent: Agent, config: Config, seed: int, way: Way = "greedy"
+) -> Iterator[tuple[Picture, Episode]]:
+    """Play one episode, and yield its pictures with the return and length so far."""
+    env = make_env(config, 1, seed, evaluation=True, **_rendering(config))
+    generator = np.random.default_rng(seed)
+    total, length, over = 0.0, 0, False
+    try:
+        observations = env.reset()
+        while not over and length < MOST_FRAMES:
+            yield _picture(env.get_images()), Episode(total, length)
+            observations, rewards, _, infos = env.step(actions(agent, observations, generator, way))
+            total, length, over = total + float(rewards[0]), length + 1, "episode" in infos[0]
+    finally:
+        env.close()
+
+
+def _rendering(config: Config) -> dict[str, Any]:
+    vector = config.network == "nature" and config.backend == "vector"
+    return {} if vector else {"render_mode": "rgb_array"}
+
+
+def _picture(images: Any) -> Picture:
+    picture = next(iter(images))
+    if picture is None:
+        raise RunError("the environment cannot draw itself")
+    height, width = (2 * (side // 2) for side in picture.shape[:2])  # codecs want even sides
+    return np.ascontiguousarray(picture[:height, :width], dtype=np.uint8)
+
+
+def film(agent: Agent, config: Config, seed: int, path: Path, way: Way = "greedy") -> Episode:
+    """Write an episode to a file and return what it came to."""
+    with undisturbed_randomness():
+        steps = list(play(agent, config, seed, way))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write = {".gif": _write_gif, ".mp4": _write_mp4}.get(path.suffix)
+    if write is None:
+        raise ValueError(f"a film must be named .mp4 or .gif, got {path}")
+    partial = path.with_name(f"partial-{path.name}")
+    write(partial, [picture for picture, _ in steps])
+    partial.replace(path)
+    return steps[-1][1]
+
+
+def _write_gif(path: Path, pictures: list[Picture]) -> None:
+    from PIL import Image
+
+    first, *rest = (Image.fromarray(picture) for picture in pictures)
+    first.save(path, save_all=True, append_images=rest, duration=1000 // FRAMES_PER_SECOND, loop=0)
+
+
+def _write_mp4(path: Path, pictures: list[Picture]) -> None:
+    try:
+        import imageio_ffmpeg
+    except ImportError:
+        raise RunError("an mp4 needs an extra: pip install 'mviq[video]'; a .gif does not") from None
+    height, width = pictures[0].shape[:2]
+    writer = imageio_ffmpeg.write_frames(
+        str(path), (width, height), fps=FRAMES_PER_SECOND, macro_block_size=2
+    )
+    writer.send(None)
+    for picture in pictures:
+        writer.send(picture)
+    writer.close()
