@@ -41,11 +41,6 @@ def target_residual(family: Family, before: Tensor, after: Tensor) -> dict[str, 
     return {"tsallis/residual": residual.mean().item()}
 
 
-def mean_outcome(outcomes: Tensor) -> Tensor:
-    """Return the action values (batch, actions) of outcomes (batch, outcomes, actions)."""
-    return outcomes.mean(1)
-
-
 def largest(values: Tensor) -> float:
     """Return the largest absolute value, NaN if there is one."""
     return float(torch.linalg.vector_norm(values, math.inf))

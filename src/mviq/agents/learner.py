@@ -25,17 +25,17 @@ from stable_baselines3.common.utils import obs_as_tensor, should_collect_more_st
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
-from mviq.agents import saving
+from mviq.agents import denormals, saving
 from mviq.agents.diagnostics import (
     DivergenceError,
     largest,
-    mean_outcome,
     policy_diagnostics,
     target_residual,
 )
-from mviq.agents.networks import Network, as_function
+from mviq.agents.networks import Network, as_function, has_modes
+from mviq.agents.replay import TransitionReplayBuffer, is_array
 from mviq.agents.rollout import step, successors
-from mviq.agents.targets import bellman_target
+from mviq.agents.targets import bellman_target, mean_outcome
 from mviq.tsallis import Family
 from mviq.tsallis.family import Form, PolicyMethod
 
@@ -102,11 +102,21 @@ class Learner(OffPolicyAlgorithm):
         raise NotImplementedError
 
     def _setup_model(self) -> None:
+        plain = self.n_steps == 1 and not self.optimize_memory_usage
+        if self.replay_buffer_class is None and plain and is_array(self.observation_space):
+            self.replay_buffer_class = TransitionReplayBuffer
         super()._setup_model()
         online, target = self._networks()
+        # Gradients of convolutions are faster so.
+        online.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._online: Network = as_function(online)
         self._target: Network = as_function(target)
+        self._has_modes = has_modes(online)
         self._weights = list(online.parameters())
+
+    def _set_training_mode(self, training: bool) -> None:
+        if self._has_modes:
+            self.policy.set_training_mode(training)
 
     # Learning
 
@@ -139,12 +149,13 @@ class Learner(OffPolicyAlgorithm):
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
         """Make some updates from replayed transitions."""
         assert self.replay_buffer is not None
-        self.policy.set_training_mode(True)
+        self._set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
         losses = []
-        for _ in range(gradient_steps):
-            losses.append(self._update(self.replay_buffer, batch_size))
-            self._n_updates += 1
+        with denormals.flushed():
+            for _ in range(gradient_steps):
+                losses.append(self._update(self.replay_buffer, batch_size))
+                self._n_updates += 1
         self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
         self.logger.record("train/loss", sum(losses) / len(losses))
 
@@ -152,42 +163,41 @@ class Learner(OffPolicyAlgorithm):
         samples = replay_buffer.sample(batch_size, env=self._vec_normalize_env)
         discounts = self.gamma if samples.discounts is None else samples.discounts
         with torch.inference_mode():
-            following, current = self._target_outcomes(samples)
+            evaluated = self._target_outcomes(samples)
             target = bellman_target(
                 self.family,
                 samples.rewards,
                 samples.actions,
                 samples.dones,
                 discounts,
-                following,
-                current,
+                evaluated,
             )
         outcomes = self._online(samples.observations)
         chosen = samples.actions.unsqueeze(1).expand(-1, outcomes.shape[1], 1)
         predicted = outcomes.gather(2, chosen).squeeze(2)
         loss = self._loss(predicted, target.clone())  # autograd takes no inference tensors
-        self._descend(loss)
+        value = self._descend(loss)
         if self._n_updates % DIAGNOSE_EVERY == 0:
             self._replayed = samples.observations
-            self._log_policy(following if current is None else current, samples.actions, predicted)
-        return loss.item()
+            self._log_policy(evaluated[-batch_size:], samples.actions, predicted)
+        return value
 
-    def _target_outcomes(self, samples: Any) -> tuple[Tensor, Tensor | None]:
-        """Return the target network's outcomes at s', and at s where Munchausen needs them."""
-        if self.family.munchausen_alpha == 0:
-            following, current = self._target(samples.next_observations), None
-            peak = largest(following)
-        else:
-            both = self._target(_concatenate(samples.next_observations, samples.observations))
-            (following, current), peak = both.chunk(2), largest(both)
+    def _target_outcomes(self, samples: Any) -> Tensor:
+        """Return the target network's outcomes at s', then at s where Munchausen needs them."""
+        states = samples.next_observations
+        if self.family.munchausen_alpha > 0:
+            states = _concatenate(states, samples.observations)
+        outcomes = self._target(states)
+        peak = largest(outcomes)
         if not peak <= self.value_limit:
             raise self._divergence(f"an action value of the target network is {peak:g}")
-        return following, current
+        return outcomes
 
-    def _descend(self, loss: Tensor) -> None:
-        """Take one step of the optimiser, unless it would spoil the weights."""
-        if not math.isfinite(loss.item()):
-            raise self._divergence(f"the loss is {loss.item()}")
+    def _descend(self, loss: Tensor) -> float:
+        """Take one step of the optimiser, unless it would spoil the weights; return the loss."""
+        value = loss.item()
+        if not math.isfinite(value):
+            raise self._divergence(f"the loss is {value}")
         optimizer = self.policy.optimizer
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -199,6 +209,7 @@ class Learner(OffPolicyAlgorithm):
         if norm > limit:
             torch._foreach_mul_(gradients, limit / (norm + 1e-6))
         optimizer.step()
+        return value
 
     def _divergence(self, what: str) -> DivergenceError:
         return DivergenceError(
@@ -288,7 +299,7 @@ class Learner(OffPolicyAlgorithm):
         """Act and store transitions, as Stable-Baselines3 does but without its copies."""
         if env.num_envs > 1 and train_freq.unit is not TrainFrequencyUnit.STEP:
             raise ValueError("train_freq must be in steps where there are several environments")
-        self.policy.set_training_mode(False)
+        self._set_training_mode(False)
         callback.on_rollout_start()
         num_collected_steps, num_collected_episodes = 0, 0
         while should_collect_more_steps(train_freq, num_collected_steps, num_collected_episodes):

@@ -17,6 +17,7 @@ from typing import IO, Any, TypeVar, cast
 import numpy as np
 import safetensors.numpy
 import safetensors.torch
+import torch
 from safetensors import SafetensorError, safe_open
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.utils import check_for_correct_spaces
@@ -118,7 +119,7 @@ def write_archive(
         with zipfile.ZipFile(buffer, "w") as archive:
             archive.writestr("agent.json", json.dumps(content, allow_nan=False, indent=1))
             for name, tensors in (("policy", policy), ("optimizer", moments)):
-                independent = {key: value.detach().clone() for key, value in tensors.items()}
+                independent = {key: _alone(value) for key, value in tensors.items()}
                 archive.writestr(f"{name}.safetensors", safetensors.torch.save(independent))
         _write(path, buffer.getvalue(), ".zip")
 
@@ -146,6 +147,11 @@ def _optimizer_state(groups: list[Any], moments: dict[str, Tensor]) -> dict[str,
         index, name = key.split(".", 1)
         state.setdefault(int(index), {})[name] = value
     return {"state": state, "param_groups": [restore(group) for group in groups]}
+
+
+def _alone(tensor: Tensor) -> Tensor:
+    """Return a tensor that shares no memory, in the order of its indices."""
+    return tensor.detach().clone(memory_format=torch.contiguous_format)
 
 
 def _not_ours(path: Target, names: list[str]) -> str:
