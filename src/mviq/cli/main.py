@@ -5,12 +5,15 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from mviq.cli import paper, verify
+from mviq.cli import evaluate, paper, resume, train, verify, watch
 from mviq.cli.errors import OneLineParser, UsageError
 
 _DESCRIPTION = """\
 MVI(q): Munchausen value iteration regularised by the Tsallis Kullback-Leibler divergence.
 
+  mviq train CartPole-v1 --q 2    train an agent; the same command continues the run exactly
+  mviq evaluate RUN               play 100 episodes with it
+  mviq watch RUN                  see it play
   mviq verify                     check every theorem of the paper numerically
   mviq paper                      list the paper's artefacts this version reproduces
   mviq paper fig1 --out out/fig1  draw one, with the data behind it
@@ -26,7 +29,7 @@ def build_parser() -> OneLineParser:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", parser_class=OneLineParser
     )
-    for command in (verify, paper):
+    for command in (train, resume, evaluate, watch, verify, paper):
         command.add_parser(commands)
     parser.set_defaults(run=lambda _: _show_help(parser))
     return parser

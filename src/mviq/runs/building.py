@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecEnv
 
 from mviq import envs
@@ -15,7 +16,7 @@ Agent = MVI | QRMVI
 
 def make_env(config: Config, n_envs: int, seed: int, evaluation: bool, **options: Any) -> VecEnv:
     """Return environments of a run, for training or for evaluation."""
-    return envs.make(
+    env = envs.make(
         config.env,
         n_envs,
         seed=seed,
@@ -24,6 +25,8 @@ def make_env(config: Config, n_envs: int, seed: int, evaluation: bool, **options
         backend=config.backend,
         **options,
     )
+    env.observation_space.seed(seed)  # some environments draw from their space
+    return env
 
 
 def make_agent(config: Config, env: VecEnv) -> Agent:
@@ -81,6 +84,27 @@ def device_of(config: Config) -> torch.device:
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise RunError(f"device {name} is not there: {torch.cuda.device_count()} CUDA devices")
     return device
+
+
+def check(config: Config) -> None:
+    """Find out before work starts what cannot be built: environment, extra, device, network."""
+    device_of(config)
+    env = make_env(config, 1, config.seed, evaluation=False)
+    try:
+        _check_spaces(config, env)
+    finally:
+        env.close()
+
+
+def _check_spaces(config: Config, env: VecEnv) -> None:
+    if not isinstance(env.action_space, spaces.Discrete):
+        raise ValueError(f"{config.env} must have discrete actions, it has {env.action_space}")
+    if not isinstance(env.observation_space, spaces.Box | spaces.Discrete):
+        raise ValueError(f"{config.env}: observations {env.observation_space} are not supported")
+    shape = env.observation_space.shape or ()
+    wanted = {"nature": (3, 36), "minatar": (3, 3)}.get(config.network)
+    if wanted is not None and (len(shape) != wanted[0] or min(shape[1:]) < wanted[1]):
+        raise ValueError(f"network {config.network} needs pictures, {config.env} gives {shape}")
 
 
 def load_agent(config: Config, path: Any) -> Agent:

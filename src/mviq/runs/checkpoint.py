@@ -87,8 +87,8 @@ class Checkpoints:
             "segments": [asdict(segment) for segment in segments],
             "tables": {name: asdict(mark) for name, mark in checkpoint.tables.items()},
         }
-        content = {"manifest": manifest, "sha256": _own_digest(manifest)}
-        write_durably(place / "manifest.json", json.dumps(content, indent=1).encode())
+        signed = {"manifest": manifest, "sha256": _own_digest(manifest)}
+        write_durably(place / "manifest.json", json.dumps(signed, indent=1).encode())
 
     def newest(
         self, tables: Callable[[dict[str, Mark]], None], warn: Callable[[str], None]

@@ -10,11 +10,6 @@ import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
-Algorithm = Literal["mvi", "m-vi", "tsallis-vi", "soft-vi", "advantage-learning", "vi"]
-Critic = Literal["scalar", "quantile"]
-Network = Literal["mlp", "minatar", "nature"]
-Track = Literal["none", "tensorboard"]
-
 HASH_LENGTH = 8
 SEEDS = 2**31
 
@@ -32,8 +27,10 @@ class Config:
     seed: int = option("seed of everything random in the run")
     total_steps: int = option("agent steps of training")
 
-    algorithm: Algorithm = option("mvi; vi is DQN, m-vi M-DQN, soft-vi soft DQN")
-    critic: Critic = option("scalar (above DQN) or quantile (above QR-DQN)")
+    algorithm: Literal["mvi", "m-vi", "tsallis-vi", "soft-vi", "advantage-learning", "vi"] = option(
+        "mvi; vi is DQN, m-vi M-DQN, soft-vi soft DQN"
+    )
+    critic: Literal["scalar", "quantile"] = option("scalar (above DQN) or quantile (above QR-DQN)")
     q: float = option("entropic index ≥ 1: 1 softmax, 2 sparsemax, inf greedy")
     temperature: float = option("τ, the scale of action values at which the policy is soft")
     munchausen_alpha: float = option("α, weight of the Munchausen term, below 1 to learn")
@@ -46,7 +43,9 @@ class Config:
     gamma: float = option("discount of the future")
     n_steps: int = option("steps of the return before bootstrapping")
     n_quantiles: int = option("quantiles of the return, for the quantile critic")
-    network: Network = option("mlp, or the convolutions of minatar or nature (Mnih et al. 2015)")
+    network: Literal["mlp", "minatar", "nature"] = option(
+        "mlp, or the convolutions of minatar or nature (Mnih et al. 2015)"
+    )
     hidden: tuple[int, ...] = option("widths of the fully connected layers, as 512,512, or none")
 
     learning_rate: float = option("step size of Adam")
@@ -78,7 +77,9 @@ class Config:
     device: str = option("cpu, cuda, cuda:1, …, or auto", identity=False)
     checkpoint_every: int = option("steps between checkpoints", identity=False)
     keep_checkpoint: bool = option("keep the last checkpoint of a finished run", identity=False)
-    track: Track = option("none, or tensorboard for event files", identity=False)
+    track: Literal["none", "tensorboard"] = option(
+        "none, or tensorboard for event files", identity=False
+    )
     video: bool = option("film an episode at every evaluation", identity=False)
 
     def __post_init__(self) -> None:

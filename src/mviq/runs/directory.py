@@ -76,6 +76,13 @@ class RunDirectory:
             raise ValueError(f"{self.path} is not the directory of a run: it has no config.yaml")
         return resolve(**read_file(self.config_file))
 
+    def settle(self, config: Config) -> None:
+        """Write down the configuration; a directory that belongs to another run is refused."""
+        if self.config_file.is_file() and self.config().hash != config.hash:
+            raise RunError(f"{self.config_file} was changed: it is not the run of this name")
+        text = as_yaml(config, defaults(config.env, config.algorithm))
+        write_durably(self.config_file, text.encode())
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes away; the lock goes with the process, however it ends."""
@@ -88,21 +95,6 @@ class RunDirectory:
             yield
         finally:
             lock.release()
-
-
-def open_run(root: Path, config: Config) -> RunDirectory:
-    """Return the directory of a run, made if need be; another run in its place is refused."""
-    directory = RunDirectory(root / config.name)
-    directory.path.mkdir(parents=True, exist_ok=True)
-    if not os.access(directory.path, os.W_OK):
-        raise RunError(f"cannot write to {directory.path}")
-    if directory.config_file.is_file():
-        found = directory.config()
-        if found.hash != config.hash:
-            raise RunError(f"{directory.config_file} was changed: it is not the run of this name")
-    text = as_yaml(config, defaults(config.env, config.algorithm))
-    write_durably(directory.config_file, text.encode())
-    return directory
 
 
 def system() -> dict[str, Any]:

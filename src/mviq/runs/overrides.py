@@ -144,6 +144,6 @@ def as_yaml(config: Config, defaults: Defaults) -> str:
         default = defaults.get(name)
         source = default.source if default is not None and default.value == value else "given"
         plain = list(value) if isinstance(value, tuple) else value
-        written = yaml.safe_dump(plain, default_flow_style=True, allow_unicode=True)
-        lines += [f"# {declared.metadata['help']} ({source})", f"{name}: {written.split(chr(10))[0]}"]
+        written = yaml.safe_dump(plain, default_flow_style=True, allow_unicode=True).split("\n")[0]
+        lines += [f"# {declared.metadata['help']} ({source})", f"{name}: {written}"]
     return "\n".join(lines) + "\n"

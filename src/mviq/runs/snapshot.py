@@ -111,7 +111,8 @@ def _attributes(value: Any) -> dict[str, Any]:
 def _is_python(value: Any) -> bool:
     """Return whether an object's attributes are all there is to it."""
     kind = type(value)
-    made_by_python = kind.__new__ is object.__new__ or isinstance(kind.__new__, types.FunctionType)
+    new: Any = kind.__new__
+    made_by_python = new is object.__new__ or isinstance(new, types.FunctionType)
     slots = any(vars(parent).get("__slots__") for parent in kind.__mro__)
     return made_by_python and not slots and hasattr(value, "__dict__")
 
@@ -192,9 +193,9 @@ class _Reader:
     def _value(self, kind: str, path: str, state: Any, current: Any) -> Any:
         if path in self.arrays:
             array = self.arrays[path].copy()
-            return {"Tensor": torch.from_numpy, "ndarray": np.asarray}.get(kind, lambda x: x[()])(
-                array
-            )
+            if kind == "Tensor":
+                return torch.from_numpy(array)
+            return array if kind == "ndarray" else array[()]
         if kind == "bytes":
             return bytes.fromhex(state)
         if kind in _SEQUENCES:
@@ -221,7 +222,7 @@ class _Reader:
         self.made[path] = current
         if isinstance(current, spaces.Space):
             parts = _random_parts(current)
-            current._np_random = [self.read(*pair) for pair in zip(state, parts, strict=True)][0]
+            current._np_random, *_ = map(self.read, state, parts)
         elif _gives_its_own(current):
             _put_own_state(current, self.read(state, None))
         else:

@@ -58,9 +58,7 @@ class Table:
             return False
         with self.path.open("rb") as file:
             content = file.read(mark.length)
-        return (
-            len(content) == mark.length and hashlib.sha256(content).hexdigest() == mark.sha256
-        )
+        return len(content) == mark.length and hashlib.sha256(content).hexdigest() == mark.sha256
 
     def open(self, mark: Mark | None = None) -> None:
         """Open for writing: where a mark says, or anew."""

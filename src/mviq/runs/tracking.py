@@ -36,7 +36,7 @@ class TensorBoardWriter(KVWriter):
 
         for old in folder.glob("events.out.tfevents.*"):
             old.unlink()
-        self._events = SummaryWriter(str(folder))  # type: ignore[no-untyped-call]
+        self._events = SummaryWriter(str(folder))
         clocks = {row["step"]: row for row in read_rows(timing)}
         for row in read_rows(progress):
             step = row["time/total_timesteps"]
@@ -46,18 +46,18 @@ class TensorBoardWriter(KVWriter):
     def _add(self, values: dict[str, Any], step: int, wall_time: float | None) -> None:
         for name, value in values.items():
             if name not in ("step", "time/unix", "time/total_timesteps"):
-                self._events.add_scalar(name, float(value), step, wall_time)  # type: ignore[no-untyped-call]
+                self._events.add_scalar(name, float(value), step, wall_time)
 
     def write(
         self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0
     ) -> None:
         """Add the values of a step."""
         self._add(key_values, step, None)
-        self._events.flush()  # type: ignore[no-untyped-call]
+        self._events.flush()
 
     def close(self) -> None:
         """Close the event file."""
-        self._events.close()  # type: ignore[no-untyped-call]
+        self._events.close()
 
 
 class Tables:

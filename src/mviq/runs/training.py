@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 from mviq.agents import DivergenceError
 from mviq.runs import state
-from mviq.runs.building import Agent, make_agent, make_env
+from mviq.runs.building import Agent, check, make_agent, make_env
 from mviq.runs.checkpoint import Checkpoint, Checkpoints, DamagedError
 from mviq.runs.config import Config
 from mviq.runs.directory import Result, RunDirectory, RunError, write_system
@@ -37,21 +38,36 @@ class Stopped(Exception):  # noqa: N818 - asked for, not an error
     """The run was asked to stop and has saved where it is."""
 
 
-def train(directory: RunDirectory, reporter: Reporter | None = None) -> Result:
-    """Start or continue a run and return how it ended; one that has ended is left as it is.
+def train(config: Config, root: Path | str = "runs", reporter: Reporter | None = None) -> Result:
+    """Start a run, or continue it, and return how it ended; one that has ended is left alone.
 
     Raises ``Stopped`` if it was asked to stop, ``RunError`` if it cannot go on.
     """
+    check(config)
+    directory = RunDirectory(Path(root) / config.name)
+    directory.path.mkdir(parents=True, exist_ok=True)
     with directory.locked():
-        ended = directory.result
-        return ended if ended is not None else _session(directory, reporter or Silent())
+        if directory.result is None:
+            directory.settle(config)
+        return _session(directory, reporter or Silent())
+
+
+def resume(path: Path | str, reporter: Reporter | None = None) -> Result:
+    """Continue the run of a directory; otherwise as ``train``."""
+    directory = RunDirectory(Path(path))
+    check(directory.config())
+    with directory.locked():
+        return _session(directory, reporter or Silent())
 
 
 def _session(directory: RunDirectory, reporter: Reporter) -> Result:
+    ended = directory.result
+    if ended is not None:
+        return ended
     config = directory.config()
     changed = write_system(directory)
     if changed:
-        reporter.say(f"not bit for bit the run it was, since versions changed: {', '.join(changed)}")
+        reporter.say(f"versions changed, so bits may: {', '.join(changed)}")
     with ExitStack() as stack:
         stack.enter_context(_threads(config.threads))
         run = Run(directory, config, reporter)
@@ -126,7 +142,7 @@ class Run(BaseCallback):
             self._at_boundary(final=True)
         except DivergenceError as error:
             return self._ended(Result("diverged", self.agent.num_timesteps, str(error)))
-        self.agent.save(self.directory.model)
+        self._save_agent(self.directory.model)
         return self._ended(Result("finished", self.agent.num_timesteps))
 
     def _ended(self, result: Result) -> Result:
@@ -173,10 +189,16 @@ class Run(BaseCallback):
         self.agent.logger.record("eval/mean_ep_length", length)
         if mean > self.best:
             self.best = mean
-            self.agent.save(self.directory.best_model)
+            self._save_agent(self.directory.best_model)
         self.reporter.say(f"step {step}: evaluation {mean:.1f} (best {self.best:.1f})")
         if self.config.video:
             film(self.agent, self.config, seed, self.directory.videos / f"step_{step}.mp4")
+
+    def _save_agent(self, path: Path) -> None:
+        """Save the agent as if it had learnt in one session."""
+        began, self.agent._num_timesteps_at_start = self.agent._num_timesteps_at_start, 0
+        self.agent.save(path)
+        self.agent._num_timesteps_at_start = began
 
     def _save(self, step: int) -> None:
         tree, arrays = state.collect(self.agent)
@@ -231,7 +253,7 @@ def _threads(number: int) -> Iterator[None]:
 
 @contextmanager
 def _graceful_stop(reporter: Reporter) -> Iterator[threading.Event]:
-    """Turn Ctrl-C and SIGTERM into a request to stop at the next boundary; a second one is harsh."""
+    """Turn Ctrl-C and SIGTERM into a request to stop at the next boundary; twice is at once."""
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked

@@ -70,9 +70,11 @@ def _write_gif(path: Path, pictures: list[Picture]) -> None:
 
 def _write_mp4(path: Path, pictures: list[Picture]) -> None:
     try:
-        import imageio_ffmpeg
+        import imageio_ffmpeg  # type: ignore[import-untyped]
     except ImportError:
-        raise RunError("an mp4 needs an extra: pip install 'mviq[video]'; a .gif does not") from None
+        raise RunError(
+            "an mp4 needs an extra: pip install 'mviq[video]'; a .gif does not"
+        ) from None
     height, width = pictures[0].shape[:2]
     writer = imageio_ffmpeg.write_frames(
         str(path), (width, height), fps=FRAMES_PER_SECOND, macro_block_size=2
