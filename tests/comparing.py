@@ -11,7 +11,8 @@ from mviq.runs import Config
 from mviq.runs.checkpoint import Checkpoints
 from mviq.runs.directory import RunDirectory
 
-CLOCK = {"t", "t_start", "episode_times"}  # what a Monitor reads from the clock
+# What a Monitor and the logger read from the clock.
+CLOCK = ("t", "t_start", "episode_times", "time/fps", "time/time_elapsed")
 
 
 def assert_same_run(config: Config, one: Path, other: Path) -> None:
@@ -57,17 +58,14 @@ def first(pair):
 
 def without_clock(tree):
     if isinstance(tree, list):
-        pairs = [x for x in tree if not (isinstance(x, list) and len(x) == 2 and x[0] in CLOCK)]
-        return [without_clock(item) for item in pairs if not _is_clock(item)]
+        return [without_clock(item) for item in tree if not _is_clock(item)]
     if isinstance(tree, dict):
         return {key: without_clock(value) for key, value in tree.items()}
     return tree
 
 
 def _is_clock(item) -> bool:
-    return (
-        isinstance(item, list) and bool(item) and str(item[0]).startswith(("time/fps", "time/time"))
-    )
+    return isinstance(item, list) and len(item) == 2 and str(item[0]) in CLOCK
 
 
 def _steps(table: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import random
+import time
 from pathlib import Path
 
 from mviq.runs import Config
@@ -16,18 +17,36 @@ def session(config: Config, root: Path, ready) -> None:
     train(config, root)
 
 
-def train_with_kills(config: Config, root: Path, kills: int, longest: float, seed: int) -> int:
-    """Kill -9 at random moments, so often; then train to the end. Returns how often it hit."""
+def train_with_kills(config: Config, root: Path, kills: int, seed: int) -> set[str]:
+    """Kill -9 at random moments, so often; then train to the end.
+
+    Every other time the moment is counted from when a new checkpoint appears, so that the run
+    gets on. Returns the checkpoints from which killed sessions were continued.
+    """
     moments = random.Random(seed)
-    hit = 0
-    for last in [False] * kills + [True]:
-        ready = _SERVER.Event()
-        process = _SERVER.Process(target=session, args=(config, root, ready))
-        process.start()
-        ready.wait()
-        process.join(None if last else moments.uniform(0.0, longest))
-        hit += process.is_alive()
+    places: set[str] = set()
+    for number in range(kills):
+        process = _started(config, root)
+        while number % 2 and process.is_alive() and _newest(root) in places | {""}:
+            time.sleep(0.005)
+        process.join(moments.uniform(0.0, 0.25))
+        assert process.exitcode is None, "the run ended before it could be killed"
         process.kill()
         process.join()
-    assert process.exitcode == 0
-    return hit
+        places |= {_newest(root)} - {""}
+    last = _started(config, root)
+    last.join()
+    assert last.exitcode == 0
+    return places
+
+
+def _started(config: Config, root: Path):
+    ready = _SERVER.Event()
+    process = _SERVER.Process(target=session, args=(config, root, ready))
+    process.start()
+    ready.wait()
+    return process
+
+
+def _newest(root: Path) -> str:
+    return max((path.name for path in root.glob("*/checkpoints/step_*[0-9]")), default="")

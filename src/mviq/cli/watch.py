@@ -1,8 +1,6 @@
 """``mviq watch``: see an agent play, in a window or as a film."""
 
 import argparse
-import os
-import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +10,7 @@ from mviq.cli.evaluate import add_model_options, open_agent
 if TYPE_CHECKING:
     from mviq.runs.building import Agent
     from mviq.runs.config import Config
+    from mviq.runs.evaluation import Way
 
 _DESCRIPTION = """\
 Let the agent of a run play one episode: in a window, or where there is no screen as a film in the
@@ -42,17 +41,18 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(options: argparse.Namespace) -> int:
     """Show an episode."""
     from mviq.runs.directory import RunError
-    from mviq.runs.evaluation import seed_of
-    from mviq.runs.video import film
+    from mviq.runs.evaluation import Way, seed_of
+    from mviq.runs.video import film, has_screen
 
     directory, config, agent = open_agent(options, "watch")
     last = agent.num_timesteps + 1
     seed = seed_of(config.seed, last) if options.seed is None else options.seed
-    if options.film is None and _has_screen():
-        return _show(agent, config, seed)
+    way: Way = "policy" if options.policy else "greedy"
+    if options.film is None and has_screen():
+        return _show(agent, config, seed, way)
     file = options.film or directory.videos / f"watch_{seed}.mp4"
     try:
-        episode = film(agent, config, seed, file, "policy" if options.policy else "greedy")
+        episode = film(agent, config, seed, file, way)
     except (ValueError, RunError) as mistake:
         raise UsageError(f"watch: {mistake}") from None
     except OSError as mistake:
@@ -61,19 +61,14 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _has_screen() -> bool:
-    shown_elsewhere = platform.system() in ("Darwin", "Windows")
-    return shown_elsewhere or any(os.environ.get(x) for x in ("DISPLAY", "WAYLAND_DISPLAY"))
-
-
-def _show(agent: "Agent", config: "Config", seed: int) -> int:
+def _show(agent: "Agent", config: "Config", seed: int, way: "Way") -> int:
     """Show an episode in a window."""
     import matplotlib.pyplot as plt
 
     from mviq.runs.video import FRAMES_PER_SECOND, play
 
     shown = None
-    for picture, episode in play(agent, config, seed):
+    for picture, episode in play(agent, config, seed, way):
         if shown is None:
             shown = plt.imshow(picture)
             plt.axis("off")

@@ -32,7 +32,6 @@ def make_env(config: Config, n_envs: int, seed: int, evaluation: bool, **options
 def make_agent(config: Config, env: VecEnv) -> Agent:
     """Return the agent of a run, untrained."""
     agent_class = MVI if config.critic == "scalar" else QRMVI
-    frames = config.network == "nature"
     return agent_class(
         "MlpPolicy" if config.network == "mlp" else "CnnPolicy",
         env,
@@ -45,18 +44,25 @@ def make_agent(config: Config, env: VecEnv) -> Agent:
         gamma=config.gamma,
         train_freq=config.train_every,
         gradient_steps=config.gradient_steps,
-        n_steps=config.n_steps,
+        **_replay(config),
         target_update_interval=config.target_every,
         exploration_initial_eps=config.epsilon_start,
         exploration_final_eps=config.epsilon_end,
         exploration_fraction=config.epsilon_fraction,
         max_grad_norm=config.max_grad_norm,
-        replay_buffer_class=FrameReplayBuffer if frames else None,
         policy_kwargs=_policy_kwargs(config),
         seed=config.seed,
         device=device_of(config),
         **family_fields(config),
     )
+
+
+def _replay(config: Config) -> dict[str, Any]:
+    """Return the arguments on replay; a buffer that is not SB3's is told itself of n steps."""
+    if config.network != "nature":
+        return {"n_steps": config.n_steps}
+    n_step = {"n_steps": config.n_steps, "gamma": config.gamma}
+    return {"replay_buffer_class": FrameReplayBuffer, "replay_buffer_kwargs": n_step}
 
 
 def _policy_kwargs(config: Config) -> dict[str, Any]:

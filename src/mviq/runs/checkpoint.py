@@ -20,6 +20,7 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from mviq.runs import replay_log
+from mviq.runs.directory import RunError
 from mviq.runs.files import digest, file_digest, sync_directory, write_durably
 from mviq.runs.replay_log import Ring, Segment
 from mviq.runs.snapshot import Arrays
@@ -40,7 +41,7 @@ class Checkpoint:
     segments: list[Segment] = field(default_factory=list)
 
 
-class DamagedError(Exception):
+class DamagedError(RunError):
     """A file of a checkpoint is not as it was written."""
 
 
@@ -95,20 +96,27 @@ class Checkpoints:
     ) -> Checkpoint | None:
         """Return the newest checkpoint that is whole, having warned of each that is not.
 
-        ``tables`` checks the tables against what the checkpoint says of them.
+        ``tables`` checks the tables against what the checkpoint says of them. Where there are
+        checkpoints and none is whole, that is for a person to decide: nothing is touched.
         """
+        damage = ""
         for place in reversed(self._places()):
             try:
                 found = self._read(place)
                 tables(found.tables)
             except DamagedError as error:
-                warn(f"{error}; using the checkpoint before it")
+                damage = str(error)
+                warn(f"{damage}; trying the checkpoint before it")
                 continue
             for later in self._places():
                 if later.name > place.name:
                     shutil.rmtree(later)
             self._segments = found.segments
             return found
+        if damage:
+            raise DamagedError(
+                f"{damage}, and so are all others; remove {self.path} to begin again"
+            )
         return None
 
     def fill(self, ring: Ring) -> None:

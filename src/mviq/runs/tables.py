@@ -51,6 +51,7 @@ class Table:
 
     def __init__(self, path: Path, columns: Iterable[str]) -> None:
         self.path, self.columns = path, list(columns)
+        self._file: Any = None
 
     def matches(self, mark: Mark) -> bool:
         """Return whether the file still begins with what was there."""
@@ -91,8 +92,9 @@ class Table:
         return Mark(self._file.tell(), self._hash.copy().hexdigest())
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file, if it is open."""
+        if self._file is not None:
+            self._file.close()
 
 
 def _written(value: Any) -> str:

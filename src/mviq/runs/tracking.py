@@ -69,6 +69,11 @@ class Tables:
         self.evaluations = Table(evaluations, ["step", "episode", "return", "length"])
         self.all = {t.path.name: t for t in (self.progress, self.timing, self.evaluations)}
 
+    def close(self) -> None:
+        """Close the files that are open."""
+        for table in self.all.values():
+            table.close()
+
     def logger(self, tensorboard: Path | None) -> Logger:
         """Return a logger for an agent that writes into the tables, which must be open."""
         writers: list[KVWriter] = [TableWriter(self.progress, self.timing)]

@@ -29,7 +29,7 @@ from mviq.runs.evaluation import evaluate, seed_of
 from mviq.runs.progress import Reporter, Silent
 from mviq.runs.tables import Mark
 from mviq.runs.tracking import Tables
-from mviq.runs.video import film
+from mviq.runs.video import check_filming, film
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -97,6 +97,8 @@ class Run(BaseCallback):
         """Build the agent and put the newest checkpoint into it, if there is one."""
         env = make_env(self.config, self.config.n_envs, self.config.seed, evaluation=False)
         self.agent: Agent = make_agent(self.config, env)
+        if self.config.video:
+            check_filming(self.agent, self.config)
         found = self.checkpoints.newest(self._check_tables, self.reporter.say)
         for name, table in self.tables.all.items():
             table.open(found.tables[name] if found else None)
@@ -104,8 +106,6 @@ class Run(BaseCallback):
         self.agent.set_logger(self.tables.logger(tensorboard))
         if found is not None:
             self._continue_from(found)
-        elif self.directory.checkpoints.is_dir():
-            self.reporter.say("there is no whole checkpoint: starting again from the beginning")
 
     def _check_tables(self, marks: dict[str, Mark]) -> None:
         for name, table in self.tables.all.items():
@@ -236,8 +236,7 @@ class Run(BaseCallback):
                 self.agent.env.close()
             if getattr(self.agent, "_custom_logger", False):
                 self.agent.logger.close()
-        for table in self.tables.all.values():
-            table.close()
+        self.tables.close()
 
 
 @contextmanager

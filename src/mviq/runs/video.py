@@ -1,10 +1,14 @@
 """Films of an agent: mp4 where there is a codec, gif where so named."""
 
+import os
+import platform
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gymnasium.error import DependencyNotInstalled
+from stable_baselines3.common.vec_env import VecEnv
 
 from mviq.runs.building import Agent, make_env
 from mviq.runs.config import Config
@@ -21,15 +25,19 @@ def play(
     agent: Agent, config: Config, seed: int, way: Way = "greedy"
 ) -> Iterator[tuple[Picture, Episode]]:
     """Play one episode, and yield its pictures with the return and length so far."""
+    if not has_screen():
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     env = make_env(config, 1, seed, evaluation=True, **_rendering(config))
     generator = np.random.default_rng(seed)
     total, length, over = 0.0, 0, False
     try:
         observations = env.reset()
         while not over and length < MOST_FRAMES:
-            yield _picture(env.get_images()), Episode(total, length)
+            picture = _picture(env)
+            yield picture, Episode(total, length)
             observations, rewards, _, infos = env.step(actions(agent, observations, generator, way))
             total, length, over = total + float(rewards[0]), length + 1, "episode" in infos[0]
+        yield picture, Episode(total, length)  # a new episode has begun, and is not shown
     finally:
         env.close()
 
@@ -39,12 +47,28 @@ def _rendering(config: Config) -> dict[str, Any]:
     return {} if vector else {"render_mode": "rgb_array"}
 
 
-def _picture(images: Any) -> Picture:
-    picture = next(iter(images))
+def _picture(env: VecEnv) -> Picture:
+    try:
+        picture = next(iter(env.get_images()))
+    except DependencyNotInstalled:
+        raise RunError("drawing needs an extra: pip install 'mviq[video]'") from None
     if picture is None:
         raise RunError("the environment cannot draw itself")
     height, width = (2 * (side // 2) for side in picture.shape[:2])  # codecs want even sides
     return np.ascontiguousarray(picture[:height, :width], dtype=np.uint8)
+
+
+def has_screen() -> bool:
+    """Return whether there is a place for a window."""
+    shown_elsewhere = platform.system() in ("Darwin", "Windows")
+    return shown_elsewhere or any(os.environ.get(x) for x in ("DISPLAY", "WAYLAND_DISPLAY"))
+
+
+def check_filming(agent: Agent, config: Config) -> None:
+    """Find out before work starts whether an episode can be drawn and written."""
+    with undisturbed_randomness():
+        next(play(agent, config, config.seed))
+    _ffmpeg()
 
 
 def film(agent: Agent, config: Config, seed: int, path: Path, way: Way = "greedy") -> Episode:
@@ -69,17 +93,19 @@ def _write_gif(path: Path, pictures: list[Picture]) -> None:
 
 
 def _write_mp4(path: Path, pictures: list[Picture]) -> None:
-    try:
-        import imageio_ffmpeg  # type: ignore[import-untyped]
-    except ImportError:
-        raise RunError(
-            "an mp4 needs an extra: pip install 'mviq[video]'; a .gif does not"
-        ) from None
     height, width = pictures[0].shape[:2]
-    writer = imageio_ffmpeg.write_frames(
+    writer = _ffmpeg().write_frames(
         str(path), (width, height), fps=FRAMES_PER_SECOND, macro_block_size=2
     )
     writer.send(None)
     for picture in pictures:
         writer.send(picture)
     writer.close()
+
+
+def _ffmpeg() -> Any:
+    try:
+        import imageio_ffmpeg  # type: ignore[import-untyped]
+    except ImportError:
+        raise RunError("mp4 needs an extra: pip install 'mviq[video]'; gif does not") from None
+    return imageio_ffmpeg
