@@ -21,8 +21,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 demo: setup
 	$(BIN)/mviq verify
-	$(BIN)/mviq paper fig1 --out $(OUT)/fig1
-	$(BIN)/mviq paper fig2 --out $(OUT)/fig2
+	$(BIN)/mviq paper fig1 --out $(OUT)/fig1 --force
+	$(BIN)/mviq paper fig2 --out $(OUT)/fig2 --force
 
 test: lint types layers unit
 
@@ -41,6 +41,8 @@ unit: setup
 
 bench: setup
 	$(BIN)/python benchmarks/policy.py
+	$(BIN)/python benchmarks/tabular.py
+	$(BIN)/python benchmarks/throughput.py
 
 clean:
 	rm -rf .venv $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

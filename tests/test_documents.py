@@ -3,6 +3,7 @@
 import re
 import runpy
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,17 @@ def test_links_in_the_repository_lead_somewhere() -> None:
             assert (document.parent / target).exists(), f"{document.name}: {target}"
 
 
-def test_every_file_of_the_project_speaks_of_itself_alone() -> None:
+def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
     assert "make test" in (ROOT / ".ci" / "run").read_text()
     assert "make test" in (ROOT / "README.md").read_text()
+
+
+def test_a_second_call_installs_nothing() -> None:
+    if not (ROOT / ".venv" / ".installed").exists():
+        pytest.fail("the tests run in the environment that the Makefile makes")
+    for target in ("demo", "test"):
+        planned = subprocess.run(
+            ["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        assert "pip install" not in planned.stdout
+        assert "pytest" in planned.stdout or "mviq" in planned.stdout

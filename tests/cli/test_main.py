@@ -1,11 +1,12 @@
 """The command as a whole: help, version, mistakes."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 
-from mviq.cli.main import main
+from mviq.cli.main import COMMANDS, main
 
 
 def test_help_teaches_and_is_shown_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -13,6 +14,14 @@ def test_help_teaches_and_is_shown_without_a_command(capsys: pytest.CaptureFixtu
     text = capsys.readouterr().out
     assert "mviq verify" in text
     assert "mviq paper" in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    assert f"mviq {command} " in capsys.readouterr().out
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,6 +45,19 @@ def test_wrong_arguments_are_one_line_and_exit_code_two(
 
 
 def test_help_does_not_wait_for_torch() -> None:
-    code = "import sys, mviq.cli.main as cli; cli.build_parser(); print('torch' in sys.modules)"
+    code = "import sys, mviq.cli.main as cli; cli.build_parser([]); print('torch' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "False"
+
+
+def test_a_reader_who_has_had_enough_is_no_error() -> None:
+    command = f"{sys.executable} -m mviq paper | head -1"
+    shown = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert shown.stderr == ""
+
+
+def test_a_terminal_without_greek_letters_is_no_error() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "mviq", "--help"]
+    shown = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert "mviq verify" in shown.stdout

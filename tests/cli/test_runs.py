@@ -88,7 +88,7 @@ def test_mistakes_are_one_line_before_work_starts(
 
 
 def test_a_missing_extra_is_named(monkeypatch, capsys):
-    make = importlib.import_module("mviq.envs.make")
+    make = importlib.import_module("mviq.envs.by_id")
     monkeypatch.setattr(make, "find_spec", lambda name: None)
     monkeypatch.setattr(make, "known_ids", list)
     assert main(["train", "MinAtar/Breakout-v1"]) == 2

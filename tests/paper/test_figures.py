@@ -280,7 +280,7 @@ def test_fig2_finds_where_each_claim_holds():
         ("more covering than KL", "the reference (2nd argument)"): True,
         ("more covering than KL", "the policy (1st argument)"): False,
         ("truncation grows with q", "mviq’s convention"): True,
-        ("truncation grows with q", "physics, eq. (1) read literally"): False,
+        ("truncation grows with q", "physics, eq. (2) read literally"): False,
         ("same effect through τ", "mviq, q = 2 and some τ"): True,
         ("same effect through τ", "mviq, q = 2 and τ/(q−1), Theorem 1"): False,
     }

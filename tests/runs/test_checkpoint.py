@@ -2,6 +2,7 @@
 
 import errno
 import os
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,7 @@ from comparing import assert_same_run
 from mviq.runs import checkpoint, files, replay_log
 from mviq.runs.checkpoint import Checkpoints
 from mviq.runs.directory import BusyError, RunDirectory, RunError
-from mviq.runs.training import train
+from mviq.runs.training import resume, train
 from small_runs import Crashing, atari, cartpole, crash
 
 CONFIG = cartpole(total_steps=600, eval_every=0)
@@ -161,3 +162,55 @@ def test_reading_a_checkpoint_leaves_it_as_it_is(tmp_path):
     found = Checkpoints(place).newest(lambda marks: None, lambda text: None)
     assert found.step == 400
     assert before == {p: p.read_bytes() for p in place.rglob("*") if p.is_file()}
+
+
+class PowerFailure(BaseException):
+    """Passes by everything that would tidy up."""
+
+
+def test_a_power_failure_at_any_moment_of_saving_harms_nothing(tmp_path, monkeypatch):
+    """The run fails before the first operation on files, then before the second, and so on."""
+    config = cartpole(total_steps=300, eval_every=0)
+    train(config, tmp_path / "whole")
+    failures = 0
+    while not RunDirectory(tmp_path / "broken" / config.name).result:
+        with monkeypatch.context() as patch:
+            fail_at(patch, 3 + failures % 14)
+            try:
+                train(config, tmp_path / "broken")
+            except PowerFailure:
+                failures += 1
+            assert failures < 100
+    assert failures >= 14
+    assert_same_run(config, tmp_path / "whole", tmp_path / "broken")
+
+
+def fail_at(patch, operation):
+    """Let the power fail at the n-th operation on files of a checkpoint."""
+    left = [operation]
+
+    def failing(original):
+        def wrapped(*arguments, **options):
+            left[0] -= 1
+            if left[0] < 0:
+                raise PowerFailure
+            return original(*arguments, **options)
+
+        return wrapped
+
+    for module in (checkpoint, replay_log):
+        patch.setattr(module, "write_durably", failing(files.write_durably))
+    patch.setattr(checkpoint, "sync_directory", failing(files.sync_directory))
+    patch.setattr(checkpoint.Checkpoints, "_prune", failing(checkpoint.Checkpoints._prune))
+    for name in ("rename", "unlink", "mkdir"):
+        patch.setattr(Path, name, failing(getattr(Path, name)))
+
+
+def test_a_changed_configuration_is_noticed(tmp_path):
+    crash(CONFIG, tmp_path, 480)
+    file = RunDirectory(tmp_path / CONFIG.name).config_file
+    file.write_text(file.read_text().replace("gamma: 0.99", "gamma: 0.98"))
+    with pytest.raises(RunError, match=r"config\.yaml was changed"):
+        train(CONFIG, tmp_path)
+    with pytest.raises(RunError, match=r"config\.yaml was changed"):
+        resume(tmp_path / CONFIG.name)

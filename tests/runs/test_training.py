@@ -1,16 +1,20 @@
 """One run as a person meets it: files, evaluation, tracking, divergence."""
 
+import io
 import json
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 from comparing import assert_same_checkpoint
 from mviq.agents import MVI
+from mviq.runs import progress
 from mviq.runs.building import load_agent, make_env
-from mviq.runs.directory import RunDirectory
+from mviq.runs.directory import RunDirectory, find_run
 from mviq.runs.evaluation import evaluate, summary
+from mviq.runs.progress import Bar, Lines
 from mviq.runs.tables import METRICS, read_rows
 from mviq.runs.training import train
 from mviq.runs.video import film
@@ -150,3 +154,39 @@ def test_filming_does_not_disturb_training(tmp_path):
     assert len(list((tmp_path / "filmed" / filmed.name / "videos").glob("*.mp4"))) == 2
     a, b = (RunDirectory(tmp_path / kind / plain.name) for kind in ("filmed", "plain"))
     assert_same_checkpoint(a, b)
+
+
+def test_a_bar_on_a_terminal_shows_return_speed_and_time_left(monkeypatch):
+    screen = io.StringIO()
+    bar = Bar(Console(file=screen, force_terminal=True, width=100))
+    bar.start(0, 1000)
+    bar.update(400, 12.5)
+    bar.say("step 400: evaluation 13.0")
+    bar.stop()
+    shown = screen.getvalue()
+    for part in ("400/1,000 steps", "return 12.5", "steps/s", "left", "evaluation 13.0"):
+        assert part in shown
+
+
+def test_a_log_file_gets_plain_lines_now_and_then(monkeypatch):
+    clock = iter(float(seconds) for seconds in range(0, 1000, 20))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    log = io.StringIO()
+    lines = Lines(log)
+    lines.start(0, 1000)
+    for step in range(100, 500, 100):
+        lines.update(step, 9.25)
+    assert log.getvalue().splitlines() == [
+        "step 200/1000, return 9.2, 5 steps/s, 2 min left",
+        "step 400/1000, return 9.2, 5 steps/s, 2 min left",
+    ]
+
+
+def test_a_run_is_found_by_the_beginning_of_its_name(tmp_path):
+    one, other = cartpole(seed=1), cartpole(seed=2)
+    for config in (one, other):
+        (tmp_path / config.name).mkdir()
+        RunDirectory(tmp_path / config.name).settle(config)
+    assert find_run(tmp_path / "CartPole-v1_mvi_q2_seed1").path.name == one.name
+    with pytest.raises(ValueError, match="is the beginning of 2 runs"):
+        find_run(tmp_path / "CartPole")

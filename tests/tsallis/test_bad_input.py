@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,6 +15,8 @@ from mviq.tsallis import (
     divergence,
     entropy,
     exp_q,
+    exp_q_physics,
+    expectation,
     log_q,
     log_q_physics,
     munchausen_residual,
@@ -61,7 +65,7 @@ INF, NAN = math.inf, math.nan
         ),
         (
             lambda: policy(torch.rand(3, 2), torch.tensor([1.0, 2.0])),
-            r"batch shapes must broadcast, got \(3,\), \(2,\)",
+            r"shapes must broadcast, got values \(3,\), q \(2,\)",
         ),
         (lambda: taylor_policy(VALUES, 1), "q must be > 1 for the Taylor policy, got 1"),
         (lambda: taylor_policy(VALUES, INF), "q must be a finite number > 0, got inf"),
@@ -83,6 +87,25 @@ INF, NAN = math.inf, math.nan
         (lambda: Family(q=INF, form="naive_log"), "q must be finite for the form naive_log"),
         (lambda: named("dqn"), "algorithm must be one of vi, .*got 'dqn'"),
         (lambda: named("m-vi", q=2.0), "q of m-vi must be 1.0, got 2.0"),
+        (lambda: named("mvi", tau=1.0), "a setting of mvi must be one of clip, .*got 'tau'"),
+        (lambda: Family(munchausen_alpha="a"), "munchausen_alpha must be a number, got 'a'"),  # type: ignore[arg-type]
+        (lambda: Family(q=torch.tensor([1.0, 2.0])), "q must be a number"),  # type: ignore[arg-type]
+        (lambda: Family(clip=(1.0,)), "clip must be .low, high."),  # type: ignore[arg-type]
+        (lambda: policy(VALUES, 10**400), "q must be a number > 0.*too large"),
+        (lambda: policy(VALUES, 2, 1e-50), r"temperature must be in \[1.18e-38.*got 1e-50"),
+        (lambda: policy(VALUES, 2, torch.tensor(INF)), "temperature must be a finite.*got inf"),
+        (lambda: log_q_physics(VALUES, torch.tensor(INF)), "q must be a finite number, got inf"),
+        (lambda: taylor_policy(VALUES, torch.tensor(INF)), "q must be a finite number > 0"),
+        (lambda: divergence(PRIOR, torch.ones(1), 2), "prior must have the 2 actions.*got 1"),
+        (lambda: munchausen_residual(PRIOR, torch.ones(1), 2), "previous must have the 2 actions"),
+        (
+            lambda: munchausen_residual(PRIOR, PRIOR, 2, floor=0),
+            "floor must be in .*got 0",
+        ),
+        (lambda: expectation(PRIOR, torch.ones(1)), "policy must have the 1 actions of values"),
+        (lambda: entropy(torch.full((64,), 1 / 128).bfloat16(), 2), "policy must sum to one.*0.5"),
+        (lambda: log_q(torch.ones(3), torch.ones(2)), r"shapes must broadcast, got x \(3,\), q"),
+        (lambda: exp_q_physics(torch.tensor([NAN]), 2), "x must not contain NaN"),
     ],
 )
 def test_the_message_names_argument_value_and_what_is_allowed(
@@ -100,6 +123,16 @@ def test_a_bad_row_among_good_ones_is_found_by_both_solvers(solve: Any, bad: lis
     for prior in (None, PRIOR.expand(3, 2)):
         with pytest.raises(ValueError, match="values must"):
             solve(values, 2.5, 1.0, prior)
+
+
+def test_the_message_says_where() -> None:
+    with pytest.raises(ValueError, match=r"got nan at \[1, 0\]"):
+        policy(torch.tensor([[1.0, 2.0], [NAN, 0.0]]), 2)
+
+
+@pytest.mark.parametrize("q", [np.int64(2), np.float32(2), np.float64(2), Fraction(2), 2])
+def test_every_kind_of_number_is_a_number(q: Any) -> None:
+    assert torch.equal(policy(VALUES, q), policy(VALUES, 2.0))
 
 
 def test_every_public_function_is_documented_with_an_example() -> None:

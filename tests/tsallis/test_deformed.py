@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 
 import oracles
-from mviq.tsallis import exp_q, log_q, log_q_physics, mirror_index
+from mviq.tsallis import exp_q, exp_q_physics, log_q, log_q_physics, mirror_index
 from mviq.tsallis.deformed import log_q_slope
 
 indices = st.one_of(
@@ -86,6 +86,7 @@ def test_physics_is_the_mirror_image() -> None:
         written_out = x.log() if q == 1 else (x ** (1 - q) - 1) / (1 - q)
         torch.testing.assert_close(log_q_physics(x, q), written_out)
         assert mirror_index(mirror_index(q)) == q
+        torch.testing.assert_close(exp_q_physics(log_q_physics(x, q), q), x)
     torch.testing.assert_close(log_q_physics(x, 0.5), log_q(x, mirror_index(0.5)))
 
 

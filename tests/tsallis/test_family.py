@@ -115,4 +115,5 @@ def test_unavailable_actions_stay_out() -> None:
         at = family.evaluate(q_values)
         assert at.policy[1] == 0, name
         assert family.bootstrap(at).isfinite(), name
+        assert not family.munchausen(q_values, at).isnan().any(), name
         assert family.munchausen(q_values, at)[[0, 2]].isfinite().all(), name

@@ -109,6 +109,12 @@ def test_half_precision_is_computed_in_single_precision() -> None:
     assert entropy(policy, 1).item() == pytest.approx(math.log(64), rel=2**-8)
 
 
+def test_half_precision_divergence_does_not_overflow() -> None:
+    policy, prior = torch.tensor([0.99, 0.01]).half(), torch.tensor([0.001, 0.999]).half()
+    exact = (policy.double() ** 2 / prior.double()).sum().item() - 1
+    assert divergence(policy, prior, 2).item() == pytest.approx(exact, rel=1e-3)
+
+
 def test_residual_is_its_definition() -> None:
     policy = torch.tensor([0.7, 0.3, 0.0], dtype=torch.float64)
     previous = torch.tensor([0.2, 0.8, 0.0], dtype=torch.float64)

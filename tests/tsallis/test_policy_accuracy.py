@@ -84,6 +84,17 @@ def test_policy_with_prior_is_exact(q: float) -> None:
             assert normaliser == pytest.approx(psi, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.parametrize("q", [0.2, 0.5, 0.8, 0.95])
+@pytest.mark.parametrize("mass", [1e-8, 1e-12, 1e-20, 1e-30])
+def test_a_good_action_with_hardly_any_prior(q: float, mass: float) -> None:
+    values, prior = [0.0, 2 / (1 - q)], [1 - mass, mass]
+    exact, _ = oracles.exact_policy(values, q, prior)
+    for solve in (solve_by_rows, solve_by_tensors):
+        tensors = (torch.tensor(x, dtype=torch.float64) for x in (values, prior))
+        result = solve(next(tensors), q, 1.0, next(tensors))
+        assert result.policy.tolist() == pytest.approx(exact, abs=1e-12, rel=0)
+
+
 @pytest.mark.parametrize("q", [1.0, 1.01, 1.5, 2.0, 3.0, 50.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_hundred_thousand_actions(q: float, dtype: torch.dtype) -> None:
@@ -124,6 +135,17 @@ def test_closed_form_of_the_support() -> None:
         differences = (q - 1) * (values.unsqueeze(-2) - values.unsqueeze(-1)).clamp(min=0.0)
         rule = differences.pow(1 / (q - 1)).sum(-1) < 1
         assert torch.equal(support(values, q), rule)
+
+
+@pytest.mark.parametrize("q", [1.0, 1.5, 2.0, 3.0, 50.0])
+def test_smallest_temperatures(q: float) -> None:
+    for dtype in (torch.float32, torch.float64):
+        values = torch.tensor([1.0, 1.0, 0.5], dtype=dtype)
+        smallest = torch.finfo(dtype).tiny
+        assert policy(values, q, smallest).tolist() == pytest.approx([0.5, 0.5, 0])
+        scaled = torch.tensor([1.0, 0.5, -0.2], dtype=dtype) * smallest
+        expected = policy(torch.tensor([1.0, 0.5, -0.2], dtype=dtype), q)
+        torch.testing.assert_close(policy(scaled, q, smallest), expected)
 
 
 def test_large_finite_values_and_indices() -> None:

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 
 import oracles
-from mviq.tsallis import normalizer, policy, policy_and_normalizer, soft_maximum, soft_value
+from mviq.tsallis import (
+    entropy,
+    normalizer,
+    policy,
+    policy_and_normalizer,
+    soft_maximum,
+    soft_value,
+)
 from mviq.tsallis.derivative import pull_back
 
 INDICES = (0.3, 0.9, 1.0, 1.0 + 1e-7, 1.2, 1.5, 2.0, 2.5, 3.0, 5.0, 20.0)
@@ -30,6 +37,19 @@ def test_values_temperature_and_q(q: float) -> None:
     arguments = random_values(), number(q), number(0.8)
     assert gradcheck(policy_and_normalizer, arguments, rtol=1e-3)
     assert gradgradcheck(policy_and_normalizer, arguments, atol=1e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize("q", INDICES)
+@pytest.mark.parametrize("spread", [0.1, 1.0])
+def test_values_alone(q: float, spread: float) -> None:
+    """The path of training: q and temperature are numbers; at the larger spread much is cut."""
+
+    def of_values(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return policy_and_normalizer(values, q, 0.8)
+
+    assert gradcheck(of_values, (random_values(spread),), rtol=1e-3)
+    if q <= 5:  # beyond, the finite differences of the first derivative are the worse ones
+        assert gradgradcheck(of_values, (random_values(spread),), atol=1e-4, rtol=1e-3)
 
 
 @pytest.mark.parametrize("q", INDICES)
@@ -77,12 +97,40 @@ def test_off_the_support_nothing_moves() -> None:
         assert torch.autograd.grad(chosen[2], values)[0].tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("q", [1.0, 1.5, 2.0, 3.0])
+@pytest.mark.parametrize("lowest", [-10.0, -math.inf])
+def test_entropy_of_a_policy_that_underflows(q: float, lowest: float) -> None:
+    values = torch.tensor([1.0, lowest, 0.99], dtype=torch.float64, requires_grad=True)
+    for index in (q, torch.tensor(q, dtype=torch.float64)):
+        disorder = entropy(policy(values, index, 0.03), q)
+        (gradient,) = torch.autograd.grad(disorder, values, create_graph=True)
+        (second,) = torch.autograd.grad(gradient[0], values)
+        rest = values.detach()[[0, 2]].requires_grad_()
+        (alone,) = torch.autograd.grad(entropy(policy(rest, q, 0.03), q), rest)
+        torch.testing.assert_close(gradient.detach()[[0, 2]], alone)
+        assert gradient[1].abs() < 1e-100
+        assert second.isfinite().all()
+
+
+@pytest.mark.parametrize("q", [50.0, 200.0])
+def test_slopes_beyond_the_largest_number(q: float) -> None:
+    gap = 0.9999999 / (q - 1)
+    values = torch.tensor([0.0, -gap, -gap], dtype=torch.float64, requires_grad=True)
+    for index in (q, torch.tensor(q, dtype=torch.float64)):
+        (gradient,) = torch.autograd.grad(policy(values, index)[0], values)
+        torch.testing.assert_close(gradient[1:], -gradient[:1] / 2 * torch.ones(2).double())
+        assert gradient.isfinite().all()
+
+
 def test_unavailable_actions_leave_gradients_finite() -> None:
     values = torch.tensor([1.0, -math.inf, 0.7], dtype=torch.float64, requires_grad=True)
     for q in (0.5, 1.0, 2.0, 3.0):
         index, temperature = number(q), number(0.5)
         total = soft_maximum(values, index, temperature) + normalizer(values, index, temperature)
-        gradients = torch.autograd.grad(total, (values, index, temperature))
+        leaves = (values, index, temperature)
+        gradients = torch.autograd.grad(total, leaves, create_graph=True)
+        second = torch.autograd.grad(gradients[2], leaves)
+        assert all(gradient.isfinite().all() for gradient in second)
         assert all(gradient.isfinite().all() for gradient in gradients)
         assert gradients[0][1] == 0
 

@@ -54,7 +54,15 @@ def test_offset_and_unavailable_actions() -> None:
     assert taylor_policy(masked, 2.5)[1] == 0
 
 
+def test_no_overflow_near_one() -> None:
+    assert taylor_policy(torch.tensor([0.0, -300.0]), 1.001).tolist() == pytest.approx([1, 0])
+
+
 def test_derivative() -> None:
     values = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
     q = torch.tensor(1.7, dtype=torch.float64, requires_grad=True)
-    assert gradcheck(taylor_policy, (values, q))
+    temperature = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    assert gradcheck(taylor_policy, (values, q, temperature))
+    masked = torch.tensor([1.0, -math.inf, 0.7], dtype=torch.float64, requires_grad=True)
+    output = taylor_policy(masked, q, temperature)[0]
+    assert all(x.isfinite().all() for x in torch.autograd.grad(output, (masked, q, temperature)))

@@ -32,7 +32,7 @@ from mviq.agents.diagnostics import (
     policy_diagnostics,
     target_residual,
 )
-from mviq.agents.networks import Network, as_function, has_modes
+from mviq.agents.networks import Network, as_function, channels_last, has_modes
 from mviq.agents.replay import TransitionReplayBuffer, is_array
 from mviq.agents.rollout import step, successors
 from mviq.agents.targets import bellman_target, mean_outcome
@@ -97,8 +97,8 @@ class Learner(OffPolicyAlgorithm):
         """Return the online and the target network."""
         raise NotImplementedError
 
-    def _loss(self, predicted: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of the outcomes predicted at (s, a) against their targets."""
+    def _loss(self, predicted: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss of the outcomes predicted at (s, a), and its gradient."""
         raise NotImplementedError
 
     def _setup_model(self) -> None:
@@ -107,8 +107,7 @@ class Learner(OffPolicyAlgorithm):
             self.replay_buffer_class = TransitionReplayBuffer
         super()._setup_model()
         online, target = self._networks()
-        # Gradients of convolutions are faster so.
-        online.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        channels_last(online)
         self._online: Network = as_function(online)
         self._target: Network = as_function(target)
         self._has_modes = has_modes(online)
@@ -162,6 +161,7 @@ class Learner(OffPolicyAlgorithm):
     def _update(self, replay_buffer: ReplayBuffer, batch_size: int) -> float:
         samples = replay_buffer.sample(batch_size, env=self._vec_normalize_env)
         discounts = self.gamma if samples.discounts is None else samples.discounts
+        outcomes = self._online(samples.observations)
         with torch.inference_mode():
             evaluated = self._target_outcomes(samples)
             target = bellman_target(
@@ -172,11 +172,12 @@ class Learner(OffPolicyAlgorithm):
                 discounts,
                 evaluated,
             )
-        outcomes = self._online(samples.observations)
-        chosen = samples.actions.unsqueeze(1).expand(-1, outcomes.shape[1], 1)
-        predicted = outcomes.gather(2, chosen).squeeze(2)
-        loss = self._loss(predicted, target.clone())  # autograd takes no inference tensors
-        value = self._descend(loss)
+            chosen = samples.actions.unsqueeze(1).expand(-1, outcomes.shape[1], 1)
+            predicted = outcomes.gather(2, chosen).squeeze(2)
+            loss, slope = self._loss(predicted, target)
+        # The gradient of the loss is known, so autograd is asked for that of the network alone.
+        gradient = torch.zeros_like(outcomes).scatter_(2, chosen, slope.unsqueeze(2))
+        value = self._descend(loss.item(), outcomes, gradient)
         if self._n_updates % DIAGNOSE_EVERY == 0:
             self._replayed = samples.observations
             self._log_policy(evaluated[-batch_size:], samples.actions, predicted)
@@ -193,14 +194,13 @@ class Learner(OffPolicyAlgorithm):
             raise self._divergence(f"an action value of the target network is {peak:g}")
         return outcomes
 
-    def _descend(self, loss: Tensor) -> float:
+    def _descend(self, loss: float, outcomes: Tensor, gradient: Tensor) -> float:
         """Take one step of the optimiser, unless it would spoil the weights; return the loss."""
-        value = loss.item()
-        if not math.isfinite(value):
-            raise self._divergence(f"the loss is {value}")
+        if not math.isfinite(loss):
+            raise self._divergence(f"the loss is {loss}")
         optimizer = self.policy.optimizer
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        outcomes.backward(gradient)  # type: ignore[no-untyped-call]
         gradients = [w.grad for w in self._weights if w.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients).item()
         if not math.isfinite(norm):
@@ -209,7 +209,7 @@ class Learner(OffPolicyAlgorithm):
         if norm > limit:
             torch._foreach_mul_(gradients, limit / (norm + 1e-6))
         optimizer.step()
-        return value
+        return loss
 
     def _divergence(self, what: str) -> DivergenceError:
         return DivergenceError(

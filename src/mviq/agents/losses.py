@@ -1,4 +1,4 @@
-"""The quantile Huber loss in O(N log N), exact in value and gradient.
+"""Losses with their gradients: Huber's, and the quantile Huber loss in O(N log N), both exact.
 
 For predictions θ_i with midpoints t_i = (i + ½)/N and targets y_j, κ = 1,
 
@@ -37,11 +37,21 @@ def quantile_huber_loss(predicted: Tensor, target: Tensor) -> Tensor:
     return cast(Tensor, _QuantileHuber.apply(predicted, target))  # type: ignore[no-untyped-call]
 
 
+def huber(predicted: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mean Huber loss, κ = 1, and its gradient with respect to ``predicted``."""
+    value = torch.nn.functional.smooth_l1_loss(predicted, target)
+    return value, (predicted - target).clamp_(-1, 1).div_(target.numel())
+
+
+def quantile_huber(predicted: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Return ``quantile_huber_loss`` and its gradient with respect to ``predicted``."""
+    return (_on_cpu if predicted.device.type == "cpu" else on_any_device)(predicted, target)
+
+
 class _QuantileHuber(Function):
     @staticmethod
     def forward(ctx: Any, predicted: Tensor, target: Tensor) -> Tensor:
-        on_cpu = predicted.device.type == "cpu"
-        value, gradient = (_on_cpu if on_cpu else on_any_device)(predicted, target)
+        value, gradient = quantile_huber(predicted, target)
         ctx.save_for_backward(gradient)
         return value
 

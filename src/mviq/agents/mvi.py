@@ -3,9 +3,9 @@
 from stable_baselines3 import DQN
 from stable_baselines3.common.policies import BasePolicy
 from torch import Tensor
-from torch.nn.functional import smooth_l1_loss
 
 from mviq.agents.learner import Learner
+from mviq.agents.losses import huber
 
 
 class MVI(Learner, DQN):
@@ -35,5 +35,5 @@ class MVI(Learner, DQN):
     def _networks(self) -> tuple[BasePolicy, BasePolicy]:
         return self.q_net, self.q_net_target
 
-    def _loss(self, predicted: Tensor, target: Tensor) -> Tensor:
-        return smooth_l1_loss(predicted, target)
+    def _loss(self, predicted: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        return huber(predicted, target)

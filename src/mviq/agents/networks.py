@@ -73,6 +73,16 @@ def _layers(module: Any) -> list[Callable[[Tensor], Tensor]]:
     return [torch.relu] if type(module) is nn.ReLU else [module]
 
 
+def channels_last(network: BasePolicy) -> None:
+    """Lay out the weights of large convolutions so that their gradients are fast.
+
+    Backward through the Nature CNN takes two thirds of the time; a small one gains nothing.
+    """
+    for weight in network.parameters():
+        if weight.dim() == 4 and weight.numel() >= 2**13:
+            weight.data = weight.data.contiguous(memory_format=torch.channels_last)
+
+
 def has_modes(network: BasePolicy) -> bool:
     """Return whether it may matter if the network is learning: not with layers known to us."""
     indifferent: set[type] = {nn.Linear, nn.Conv2d, nn.ReLU, nn.Flatten, nn.Sequential}
@@ -81,7 +91,8 @@ def has_modes(network: BasePolicy) -> bool:
 
 
 def _linear(weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
-    if bias is None or len(x) < 16 or x.device.type != "cpu":
+    large = len(x) >= 16 and weight.numel() >= 2**15
+    if bias is None or not large or x.device.type != "cpu":
         return nn.functional.linear(x, weight, bias)
     # W xᵀ in place of x Wᵀ: MKL is up to twice as fast where the batch is shorter than the layer.
     return torch.addmm(bias.unsqueeze(1), weight, x.t()).t()

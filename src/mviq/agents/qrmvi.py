@@ -5,7 +5,7 @@ from stable_baselines3.common.policies import BasePolicy
 from torch import Tensor
 
 from mviq.agents.learner import Learner
-from mviq.agents.losses import quantile_huber_loss
+from mviq.agents.losses import quantile_huber
 
 
 class QRMVI(Learner, QRDQN):
@@ -26,5 +26,5 @@ class QRMVI(Learner, QRDQN):
     def _networks(self) -> tuple[BasePolicy, BasePolicy]:
         return self.quantile_net, self.quantile_net_target
 
-    def _loss(self, predicted: Tensor, target: Tensor) -> Tensor:
-        return quantile_huber_loss(predicted, target)
+    def _loss(self, predicted: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        return quantile_huber(predicted, target)

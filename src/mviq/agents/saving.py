@@ -40,6 +40,7 @@ COUNTERS = (
     "_n_updates",
 )
 Agent = TypeVar("Agent")
+_BROKEN = (zipfile.BadZipFile, KeyError, json.JSONDecodeError, UnicodeDecodeError, SafetensorError)
 Target = str | os.PathLike[str] | IO[bytes] | io.BufferedIOBase
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -134,7 +135,7 @@ def read_archive(path: Target) -> tuple[dict[str, Any], dict[str, Tensor], dict[
             content = json.loads(archive.read("agent.json"))
             policy = safetensors.torch.load(archive.read("policy.safetensors"))
             moments = safetensors.torch.load(archive.read("optimizer.safetensors"))
-    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError, SafetensorError) as error:
+    except _BROKEN as error:
         raise ValueError(f"{path} is not a saved mviq agent: {error}") from error
     if content.get("format") != FORMAT or content.get("version") != VERSION:
         raise ValueError(f"{path} is not a saved mviq agent of format version {VERSION}")

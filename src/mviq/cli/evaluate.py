@@ -25,11 +25,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the subcommand."""
     parser = commands.add_parser(
         "evaluate",
-        help="play episodes with the agent of a run and print its returns",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("path", type=Path, metavar="RUN", help="the run's directory")
+    parser.add_argument(
+        "path", type=Path, metavar="RUN", help="its directory, or the beginning of its name"
+    )
     parser.add_argument("--episodes", type=int, default=100, metavar="N", help="how many (100)")
     add_model_options(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -49,10 +50,10 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 def open_agent(options: argparse.Namespace, command: str) -> "tuple[RunDirectory, Config, Agent]":
     """Return a run with the agent asked for, or say what is missing."""
     from mviq.runs.building import check, load_agent
-    from mviq.runs.directory import RunDirectory, RunError
+    from mviq.runs.directory import RunError, find_run
 
-    directory = RunDirectory(options.path)
     try:
+        directory = find_run(options.path)
         config = directory.config()
         check(config)
         final = options.model == "final" or (options.model is None and directory.model.is_file())

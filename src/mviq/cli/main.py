@@ -1,12 +1,25 @@
 """The entry point: builds the parser, calls the subcommand, turns mistakes into exit code 2."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import version
+from io import TextIOWrapper
 
-from mviq.cli import evaluate, paper, resume, train, verify, watch
 from mviq.cli.errors import OneLineParser, UsageError
+
+COMMANDS = {
+    "train": "train an agent, or continue a run that was interrupted",
+    "resume": "continue a run exactly where it was",
+    "evaluate": "play episodes with the agent of a run and print its returns",
+    "watch": "see the agent of a run play, in a window or as a film",
+    "solve": "solve a finite MDP by any algorithm of the family",
+    "verify": "check every theorem of the paper numerically",
+    "paper": "make a figure of the paper again, with its data and a verdict on its claim",
+}
+"""The subcommands, each a module of this package with ``add_parser`` and ``run``."""
 
 _DESCRIPTION = """\
 MVI(q): Munchausen value iteration regularised by the Tsallis Kullback-Leibler divergence.
@@ -14,14 +27,15 @@ MVI(q): Munchausen value iteration regularised by the Tsallis Kullback-Leibler d
   mviq train CartPole-v1 --q 2    train an agent; the same command continues the run exactly
   mviq evaluate RUN               play 100 episodes with it
   mviq watch RUN                  see it play
+  mviq solve FrozenLake-v1 --q 2  solve a finite MDP, see how it converges
   mviq verify                     check every theorem of the paper numerically
   mviq paper                      list the paper's artefacts this version reproduces
   mviq paper fig1 --out out/fig1  draw one, with the data behind it
 """
 
 
-def build_parser() -> OneLineParser:
-    """Return the parser of all subcommands; a subcommand adds itself."""
+def build_parser(arguments: Sequence[str]) -> OneLineParser:
+    """Return the parser; only the subcommand that is called is imported, the others are listed."""
     parser = OneLineParser(
         prog="mviq", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -29,8 +43,11 @@ def build_parser() -> OneLineParser:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", parser_class=OneLineParser
     )
-    for command in (train, resume, evaluate, watch, verify, paper):
-        command.add_parser(commands)
+    for name, summary in COMMANDS.items():
+        if name in arguments[:1]:
+            import_module(f"mviq.cli.{name}").add_parser(commands)
+        else:
+            commands.add_parser(name, help=summary)
     parser.set_defaults(run=lambda _: _show_help(parser))
     return parser
 
@@ -42,9 +59,16 @@ def _show_help(parser: argparse.ArgumentParser) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    options = build_parser().parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal without π shows a question mark
+            stream.reconfigure(errors="replace")
+    given = sys.argv[1:] if arguments is None else arguments
+    options = build_parser(given).parse_args(given)
     try:
         return int(options.run(options))
+    except BrokenPipeError:  # the reader, such as head, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except UsageError as mistake:
         print(f"mviq: {mistake}", file=sys.stderr)
         return 2

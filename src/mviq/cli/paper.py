@@ -22,7 +22,7 @@ of q the claim holds and in which it does not. Without a name: list what there i
 """
 
 _EPILOG = """\
-q is the entropic index (1 softmax, 2 sparsemax, ∞ greedy). The paper's eq. (1) uses the physics
+q is the entropic index (1 softmax, 2 sparsemax, ∞ greedy). The paper's eq. (2) uses the physics
 convention instead, where the logarithm and exponential of index q are ours of index 2 − q.
 The same command gives the same files. A file that exists with other content is left alone unless
 --force is given.
@@ -33,7 +33,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the subcommand."""
     parser = commands.add_parser(
         "paper",
-        help="make a figure of the paper again, with its data and a verdict on its claim",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,

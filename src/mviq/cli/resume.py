@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from mviq.cli import train
+from mviq.cli.errors import UsageError
 
 _DESCRIPTION = """\
 Continue a run that was interrupted, by Ctrl-C, a crash or kill -9, exactly where it was: the
@@ -17,21 +18,25 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the subcommand."""
     parser = commands.add_parser(
         "resume",
-        help="continue a run exactly where it was",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("path", type=Path, metavar="RUN", help="the run's directory")
+    parser.add_argument(
+        "path", type=Path, metavar="RUN", help="its directory, or the beginning of its name"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Continue a run."""
-    from mviq.runs.directory import RunDirectory
+    from mviq.runs.directory import find_run
     from mviq.runs.training import resume
 
-    directory = RunDirectory(options.path)
+    try:
+        directory = find_run(options.path)
+    except ValueError as mistake:
+        raise UsageError(f"resume: {mistake}") from None
     return train.to_the_end(
-        directory, "resume", options.quiet, lambda reporter: resume(options.path, reporter)
+        directory, "resume", options.quiet, lambda reporter: resume(directory.path, reporter)
     )

@@ -32,7 +32,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the subcommand."""
     parser = commands.add_parser(
         "train",
-        help="train an agent, or continue a run that was interrupted",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

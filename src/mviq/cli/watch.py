@@ -25,11 +25,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the subcommand."""
     parser = commands.add_parser(
         "watch",
-        help="see the agent of a run play, in a window or as a film",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("path", type=Path, metavar="RUN", help="the run's directory")
+    parser.add_argument(
+        "path", type=Path, metavar="RUN", help="its directory, or the beginning of its name"
+    )
     parser.add_argument("--film", type=Path, metavar="FILE", help="write an .mp4 or .gif instead")
     parser.add_argument(
         "--policy", action="store_true", help="act by the policy π instead of greedily"

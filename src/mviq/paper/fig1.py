@@ -28,14 +28,13 @@ from mviq.paper.figures import (
     settle,
     two_rows,
 )
-from mviq.tsallis import exp_q, log_q, log_q_physics, mirror_index
-from mviq.tsallis.deformed import exp_q_unchecked
+from mviq.tsallis import exp_q, exp_q_physics, log_q, log_q_physics
 
 INDICES = (1, 2, 3, 4, 5)
 MEAN, DEVIATION = 2.0, 1.0
 SETTINGS = (
     f"q = 1 to 5; π is the density of N({MEAN:g}, {DEVIATION:g}); slopes by differentiation",
-    "physics: ln_q x = (x^(1−q) − 1)/(1−q), the paper's eq. (1); mviq: (x^(q−1) − 1)/(q−1)",
+    "physics: ln_q x = (x^(1−q) − 1)/(1−q), the paper's eq. (2); mviq: (x^(q−1) − 1)/(q−1)",
 )
 
 Deformed = Callable[[Tensor, float], Tensor]
@@ -45,15 +44,6 @@ def make() -> Drawing:
     """Compute the curves, draw them, and test the caption's claims."""
     curves = compute()
     return Drawing("fig1", draw(curves), curves, SETTINGS, findings(curves))
-
-
-def exp_q_physics(x: Tensor, q: float) -> Tensor:
-    """Return [1 + (1−q)x]_+^(1/(1−q)), the inverse of the physics logarithm.
-
-    >>> exp_q_physics(torch.tensor([-1.0, 0.0, 0.5]), q=2)  # 1/(1 − x)
-    tensor([0.5000, 1.0000, 2.0000])
-    """
-    return exp_q_unchecked(x, mirror_index(q))
 
 
 def gaussian(x: Tensor, mean: float | Tensor, deviation: float | Tensor) -> Tensor:
@@ -179,7 +169,7 @@ def draw(curves: Sequence[Curve]) -> Figure:
     """Draw the paper's three panels, and mviq's counterparts below."""
     with matplotlib.rc_context(STYLE):
         figure, panels, mirrored = two_rows(
-            "The paper’s figure, in the physics convention of its eq. (1)",
+            "The paper’s figure, in the physics convention of its eq. (2)",
             "The same in mviq’s convention: the index $q$ becomes $2-q$",
         )
         for row, convention in ((panels, "physics"), (mirrored, "mviq")):

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from torch import Tensor
 
-from mviq.paper.fig1 import exp_q_physics, gaussian
+from mviq.paper.fig1 import gaussian
 from mviq.paper.figures import (
     BLUE,
     ORANGE,
@@ -30,7 +30,7 @@ from mviq.paper.figures import (
     settle,
     two_rows,
 )
-from mviq.tsallis import divergence, log_q, log_q_physics, policy, support
+from mviq.tsallis import divergence, exp_q_physics, log_q, log_q_physics, policy, support
 
 INDICES = (1, 2, 3, 4, 5)
 MEANS = (2.75, 3.25)
@@ -213,7 +213,7 @@ def _no_truncation_in_physics() -> Finding:
         f"exp_q x > 0 down to x = −1e6: {lowest[0]:.1g} at q = {MODERATE}, "
         f"{lowest[1]:.1g} at q = {LARGE}: nothing is cut"
     )
-    where = "physics, eq. (1) read literally"
+    where = "physics, eq. (2) read literally"
     return Finding("truncation grows with q", where, measured, min(lowest) <= 0)
 
 

@@ -97,6 +97,19 @@ class RunDirectory:
             lock.release()
 
 
+def find_run(path: Path) -> RunDirectory:
+    """Return the run of a directory, or the only run whose name begins like that."""
+    directory = RunDirectory(path)
+    if directory.config_file.is_file():
+        return directory
+    found = [RunDirectory(p) for p in sorted(path.parent.glob(path.name + "*"))]
+    found = [run for run in found if run.config_file.is_file()]
+    if len(found) > 1:
+        names = ", ".join(run.path.name for run in found[:3])
+        raise ValueError(f"{path} is the beginning of {len(found)} runs: {names}, …")
+    return found[0] if found else directory
+
+
 def system() -> dict[str, Any]:
     """Return the versions and the hardware that results can depend on."""
     import torch

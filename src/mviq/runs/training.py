@@ -24,7 +24,7 @@ from mviq.runs import state
 from mviq.runs.building import Agent, check, make_agent, make_env
 from mviq.runs.checkpoint import Checkpoint, Checkpoints, DamagedError
 from mviq.runs.config import Config
-from mviq.runs.directory import Result, RunDirectory, RunError, write_system
+from mviq.runs.directory import Result, RunDirectory, RunError, find_run, write_system
 from mviq.runs.evaluation import evaluate, seed_of
 from mviq.runs.progress import Reporter, Silent
 from mviq.runs.tables import Mark
@@ -54,7 +54,7 @@ def train(config: Config, root: Path | str = "runs", reporter: Reporter | None =
 
 def resume(path: Path | str, reporter: Reporter | None = None) -> Result:
     """Continue the run of a directory; otherwise as ``train``."""
-    directory = RunDirectory(Path(path))
+    directory = find_run(Path(path))
     check(directory.config())
     with directory.locked():
         return _session(directory, reporter or Silent())
@@ -113,6 +113,8 @@ class Run(BaseCallback):
                 raise DamagedError(f"{table.path} is not as the checkpoint left it")
 
     def _continue_from(self, found: Checkpoint) -> None:
+        if found.tree["config"] != self.config.hash:
+            raise RunError(f"{self.directory.config_file} was changed after the run was begun")
         assert self.agent.env is not None
         self.agent.env.reset()  # so that the environment is made of what it was made of
         state.put_back(self.agent, found.tree["agent"], found.arrays)
@@ -203,7 +205,7 @@ class Run(BaseCallback):
     def _save(self, step: int) -> None:
         tree, arrays = state.collect(self.agent)
         marks = {name: table.mark() for name, table in self.tables.all.items()}
-        content = {"agent": tree, "best": str(self.best)}
+        content = {"agent": tree, "best": str(self.best), "config": self.config.hash}
         with ExitStack() as stack:
             if tree["env"] is None:
                 stack.enter_context(state.last_episodes_cut_off(self.agent))
@@ -213,7 +215,7 @@ class Run(BaseCallback):
 
     def _show(self, step: int) -> None:
         recent = self.agent.ep_info_buffer
-        mean = float(np.mean([episode["r"] for episode in recent])) if recent else None
+        mean = sum(episode["r"] for episode in recent) / len(recent) if recent else None
         self.reporter.update(step, mean)
 
     # Ending

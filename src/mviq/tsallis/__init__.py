@@ -3,7 +3,7 @@
 Pure functions of tensors. ``q`` is the entropic index throughout: 1 softmax, 2 sparsemax, ∞ greedy.
 """
 
-from mviq.tsallis.deformed import exp_q, log_q, log_q_physics, mirror_index
+from mviq.tsallis.deformed import exp_q, exp_q_physics, log_q, log_q_physics, mirror_index
 from mviq.tsallis.family import FAMILY, Evaluation, Family, named
 from mviq.tsallis.information import divergence, entropy, munchausen_residual
 from mviq.tsallis.policy import (
@@ -24,6 +24,7 @@ __all__ = [
     "divergence",
     "entropy",
     "exp_q",
+    "exp_q_physics",
     "expectation",
     "log_q",
     "log_q_physics",

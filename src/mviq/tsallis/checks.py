@@ -1,7 +1,7 @@
 """Argument checks: a bad value is named, with what is allowed, before any work starts."""
 
 import math
-import sys
+from numbers import Real
 from typing import TypeAlias
 
 import torch
@@ -11,7 +11,6 @@ Scalar: TypeAlias = float | Tensor
 """One number, or a tensor of numbers that broadcasts over the batch (not over the actions)."""
 
 _SUM_TOLERANCE = 1e-6  # as torch.distributions
-_LARGEST = sys.float_info.max
 _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -32,29 +31,67 @@ def check_last_axis(name: str, x: Tensor) -> None:
         )
 
 
-def check_positive(name: str, x: Scalar, *, infinity: bool) -> None:
-    """Require numbers > 0; ``infinity`` says whether infinity is one of them."""
+def check_positive(name: str, x: Scalar, *, infinity: bool) -> Scalar:
+    """Require numbers > 0, and return them; ``infinity`` says whether it is one of them."""
     if infinity:
-        _check_number(name, x, 0.0, math.inf, "a number > 0, infinity included")
-    else:
-        _check_number(name, x, 0.0, _LARGEST, "a finite number > 0")
+        return _check_number(name, x, 0.0, True, "a number > 0, infinity included")
+    return _check_number(name, x, 0.0, False, "a finite number > 0")
 
 
-def check_finite(name: str, x: Scalar) -> None:
-    """Require finite numbers."""
-    _check_number(name, x, -math.inf, _LARGEST, "a finite number")
+def check_finite(name: str, x: Scalar) -> Scalar:
+    """Require finite numbers, and return them."""
+    return _check_number(name, x, -math.inf, False, "a finite number")
 
 
-def _check_number(name: str, x: Scalar, above: float, up_to: float, allowed: str) -> None:
+def _check_number(name: str, x: Scalar, above: float, infinity: bool, allowed: str) -> Scalar:
     if isinstance(x, Tensor):
         check_floating(name, x)
-        good = (x > above) & (x <= up_to)  # false for NaN
+        good = (x > above) & (infinity | (x < math.inf))  # false for NaN
         if not good.all():
-            raise ValueError(f"{name} must be {allowed}, got {first_where(~good, x):g}")
-    elif isinstance(x, bool) or not isinstance(x, int | float):
-        raise ValueError(f"{name} must be {allowed}, got {x!r}")
-    elif not above < x <= up_to:
-        raise ValueError(f"{name} must be {allowed}, got {x:g}")
+            raise ValueError(f"{name} must be {allowed}, got {first_where(~good, x)}")
+        return x
+    given: object = x  # whatever the annotation says
+    if isinstance(given, bool) or not isinstance(given, Real):
+        raise ValueError(f"{name} must be {allowed}, got {given!r}")
+    try:
+        number = float(given)
+    except OverflowError:
+        raise ValueError(f"{name} must be {allowed}, got one too large for a float") from None
+    if not (number > above and (infinity or number < math.inf)):
+        raise ValueError(f"{name} must be {allowed}, got {number:g}")
+    return number
+
+
+def check_temperature(temperature: Scalar, dtype: torch.dtype) -> None:
+    """Require that a temperature known to be positive is still so in the dtype of the values."""
+    smallest, largest = torch.finfo(dtype).tiny, torch.finfo(dtype).max
+    if isinstance(temperature, Tensor):
+        lost = (temperature < smallest) | (temperature > largest)
+        if lost.any():
+            check_temperature(float(temperature[lost].flatten()[0]), dtype)
+    elif not smallest <= temperature <= largest:
+        raise ValueError(
+            f"temperature must be in [{smallest:.3g}, {largest:.3g}] for values in {dtype}, "
+            f"got {temperature:g}"
+        )
+
+
+def check_same_actions(name: str, x: Tensor, other_name: str, other: Tensor) -> None:
+    """Require as many actions on the last axis of ``x`` as on that of ``other``."""
+    if x.shape[-1] != other.shape[-1]:
+        raise ValueError(
+            f"{name} must have the {other.shape[-1]} actions of {other_name}, got {x.shape[-1]}"
+        )
+
+
+def common_shape(**shapes: tuple[int, ...]) -> torch.Size:
+    """Return the shape that named shapes broadcast to."""
+    try:
+        shape = torch.broadcast_shapes(*shapes.values())  # type: ignore[no-untyped-call]
+    except RuntimeError:
+        listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
+        raise ValueError(f"shapes must broadcast, got {listed}") from None
+    return torch.Size(shape)
 
 
 def check_available(values: Tensor, prior: Tensor | None = None) -> None:
@@ -85,17 +122,19 @@ def check_distribution(name: str, p: Tensor) -> None:
     if not (p >= 0).all():  # also catches NaN
         raise ValueError(f"{name} must be non-negative, got {first_where(~(p >= 0), p)}")
     total = p.to(wide_dtype(p)).sum(-1)
-    tolerance = max(_SUM_TOLERANCE, 8 * p.shape[-1] ** 0.5 * torch.finfo(p.dtype).eps)
+    tolerance = max(_SUM_TOLERANCE, torch.finfo(p.dtype).eps)  # each rounded: eps/2 at the most
     off = (total - 1).abs() > tolerance
     if off.any():
         raise ValueError(
-            f"{name} must sum to one over its last axis, got {first_where(off, total):.9g}"
+            f"{name} must sum to one over its last axis, got {first_where(off, total)}"
         )
 
 
-def first_where(mask: Tensor, x: Tensor) -> float:
-    """Return the first element of ``x`` at which ``mask`` holds, for an error message."""
-    return float(x.expand(mask.shape)[mask].flatten()[0].item())
+def first_where(mask: Tensor, x: Tensor) -> str:
+    """Return the first element of ``x`` at which ``mask`` holds and its place, for a message."""
+    place = mask.nonzero()[0].tolist()
+    value = x.expand(mask.shape)[tuple(place)].item()
+    return f"{value:.9g} at {place}" if place else f"{value:.9g}"
 
 
 def wide_dtype(x: Tensor) -> torch.dtype:

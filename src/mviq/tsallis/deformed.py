@@ -12,6 +12,7 @@ from mviq.tsallis.checks import (
     check_finite,
     check_floating,
     check_positive,
+    common_shape,
     first_where,
     wide_dtype,
 )
@@ -28,8 +29,7 @@ def log_q(x: Tensor, q: Scalar) -> Tensor:
     tensor(0.)
     """
     _check_non_negative(x)
-    check_positive("q", q, infinity=True)
-    return _elementwise(_LogQ, x, q)
+    return _elementwise(_LogQ, x, check_positive("q", q, infinity=True))
 
 
 def exp_q(x: Tensor, q: Scalar) -> Tensor:
@@ -41,11 +41,8 @@ def exp_q(x: Tensor, q: Scalar) -> Tensor:
     >>> exp_q(torch.tensor([-3.0, 0.0, 2.0]), q=2)
     tensor([0., 1., 3.])
     """
-    check_floating("x", x)
-    if x.isnan().any():
-        raise ValueError("x must not contain NaN")
-    check_positive("q", q, infinity=True)
-    return exp_q_unchecked(x, q)
+    _check_not_nan(x)
+    return exp_q_unchecked(x, check_positive("q", q, infinity=True))
 
 
 def exp_q_unchecked(x: Tensor, q: Scalar) -> Tensor:
@@ -72,8 +69,17 @@ def log_q_physics(x: Tensor, q: Scalar) -> Tensor:
     tensor([-1.0000,  0.5000])
     """
     _check_non_negative(x)
-    check_finite("q", q)
-    return _elementwise(_LogQ, x, mirror_index(q))
+    return _elementwise(_LogQ, x, mirror_index(check_finite("q", q)))
+
+
+def exp_q_physics(x: Tensor, q: Scalar) -> Tensor:
+    """Return the physics exponential [1 + (1−q)x]_+^(1/(1−q)) = exp_(2−q) x, for any finite real q.
+
+    >>> exp_q_physics(torch.tensor([-1.0, 0.0, 0.5]), q=2)  # 1/(1 − x)
+    tensor([0.5000, 1.0000, 2.0000])
+    """
+    _check_not_nan(x)
+    return exp_q_unchecked(x, mirror_index(check_finite("q", q)))
 
 
 def xlog_q(x: Tensor, q: Scalar) -> Tensor:
@@ -85,6 +91,12 @@ def _check_non_negative(x: Tensor) -> None:
     check_floating("x", x)
     if not (x >= 0).all():  # also catches NaN
         raise ValueError(f"x must be non-negative, got {first_where(~(x >= 0), x)}")
+
+
+def _check_not_nan(x: Tensor) -> None:
+    check_floating("x", x)
+    if x.isnan().any():
+        raise ValueError(f"x must not contain NaN, got {first_where(x.isnan(), x)}")
 
 
 def log_q_slope(x: Tensor, q: Scalar) -> Tensor:
@@ -131,7 +143,7 @@ def _exp_q(x: Tensor, q: Tensor) -> Tensor:
 def _elementwise(function: type[Function], x: Tensor, q: Scalar) -> Tensor:
     dtype = wide_dtype(x)
     index = q.to(dtype) if isinstance(q, Tensor) else torch.tensor(q, dtype=dtype, device=x.device)
-    shape = torch.broadcast_shapes(x.shape, index.shape)  # type: ignore[no-untyped-call]
+    shape = common_shape(x=x.shape, q=index.shape)
     arguments = x.to(dtype).expand(shape), index.expand(shape)
     return cast(Tensor, function.apply(*arguments)).to(x.dtype)  # type: ignore[no-untyped-call]
 
@@ -159,7 +171,7 @@ class _ExpQ(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None]:
         (grad,), (result, q) = grads, ctx.saved_tensors
-        positive = result > 0
+        positive = (result > 0) & (q < math.inf)  # at q = ∞ it is a step, with no slope
         inside = torch.where(positive, result, 1.0)
         grad_x = torch.where(positive, grad * inside.pow(2 - q), 0.0)
         grad_q = -grad_x * log_q_slope(inside, q) if ctx.needs_input_grad[1] else None

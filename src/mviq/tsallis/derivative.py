@@ -42,69 +42,79 @@ class _SolutionOfValues(Function):
     """The case of every training step, kept short: one q, one temperature, no prior."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, q: float, temperature: float, prior: None) -> Solution:
-        solution = solve(values, q, temperature, prior)
-        ctx.mark_non_differentiable(solution.maximum)
+    def forward(values: Tensor, q: float, temperature: float, prior: None) -> Solution:
+        return solve(values, q, temperature, prior)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        _, q, temperature, _ = inputs
+        policy, _, maximum = output
+        ctx.mark_non_differentiable(maximum)
         ctx.set_materialize_grads(False)
         ctx.numbers = q, temperature
-        ctx.save_for_backward(solution.policy)
-        return solution
+        ctx.save_for_backward(policy)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         (policy,), (q, temperature) = ctx.saved_tensors, ctx.numbers
-        # In the second form a backward pass of this backward pass is possible.
-        once = not torch.is_grad_enabled() and policy.device.type == "cpu"
-        pull = _pull_back_by_rows if once else pull_back
-        grad_z, _ = pull(grads[0], grads[1], policy, None, q)
-        return grad_z / temperature, None, None, None
+        if policy.device.type == "cpu" and not torch.is_grad_enabled():
+            grad_values = _pull_back_by_rows(grads[0], grads[1], policy, q, temperature)
+        else:  # in this form autograd can differentiate it again
+            grad_values = pull_back(grads[0], grads[1], policy, None, q)[0] / temperature
+        return grad_values, None, None, None
 
 
 class _SolutionOfAll(Function):
     """The general case; ``backward`` is written in the outputs, so it is differentiable again."""
 
     @staticmethod
-    def forward(
-        ctx: Any, values: Tensor, q: Tensor, temperature: Tensor, prior: Tensor | None
-    ) -> Solution:
-        solution = solve(values, q, temperature, prior)
-        ctx.mark_non_differentiable(solution.maximum)
+    def forward(values: Tensor, q: Tensor, temperature: Tensor, prior: Tensor | None) -> Solution:
+        return solve(values, q, temperature, prior)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.mark_non_differentiable(output[2])
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(values, q, temperature, prior, *solution)
-        return solution
+        ctx.save_for_backward(*inputs, *output)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         values, q, temperature, prior, policy, psi, maximum = ctx.saved_tensors
         q, temperature = q.unsqueeze(-1), temperature.unsqueeze(-1)
-        gaps = (values - maximum.unsqueeze(-1)) / temperature
-        ratio = policy if prior is None else _ratio(policy, prior, gaps - psi.unsqueeze(-1), q)
+        available = values > -math.inf
+        gaps = torch.where(available, values - maximum.unsqueeze(-1), 0.0) / temperature
+        log = torch.where(available, gaps - psi.unsqueeze(-1), -math.inf)
+        ratio = policy if prior is None else _ratio(policy, prior, log, q)
         grad_z, grad_prior = pull_back(grads[0], grads[1], ratio, prior, q)
-        available = torch.where(gaps > -math.inf, gaps, 0.0)
         return (
             grad_z / temperature,
             _grad_q(grad_z, ratio, q) if ctx.needs_input_grad[1] else None,
-            -(grad_z * available / temperature).sum(-1) if ctx.needs_input_grad[2] else None,
+            -(grad_z * gaps / temperature).sum(-1) if ctx.needs_input_grad[2] else None,
             grad_prior,
         )
 
 
 def _pull_back_by_rows(
-    grad_policy: Tensor | None, grad_psi: Tensor | None, policy: Tensor, prior: None, q: float
-) -> tuple[Tensor, None]:
-    """Do what ``pull_back`` does, without prior, in one compiled loop."""
+    grad_policy: Tensor | None,
+    grad_psi: Tensor | None,
+    policy: Tensor,
+    q: float,
+    temperature: float,
+) -> Tensor:
+    """Return the gradient with respect to the values, in one compiled loop."""
     actions = policy.shape[-1]
-    grad_z = torch.empty_like(policy)
+    grad_values = torch.empty_like(policy)
     rows = as_array(policy, actions)
     kernels.pull_back_rows(
         rows[:0] if grad_policy is None else as_array(grad_policy, actions),
         rows[:0, 0] if grad_psi is None else as_array(grad_psi),
         rows,
-        as_array(q),
-        as_array(grad_z, actions),
+        float(q),
+        float(temperature),
+        as_array(grad_values, actions),
         np.empty(actions),
     )
-    return grad_z, prior
+    return grad_values
 
 
 def pull_back(
@@ -128,12 +138,14 @@ def pull_back(
     relative = weight * (base / base.gather(-1, steepest).detach()).pow(2 - q)
     share = relative / relative.sum(-1, keepdim=True)
     slope = weight * base.pow(2 - q).clamp(max=torch.finfo(base.dtype).max)
-    pulled = slope * grad
+    supported = torch.where(inside, grad, 0.0)  # off the support it may be infinite
+    pulled = slope * supported
     grad_z = pulled - share * (pulled.sum(-1, keepdim=True) - outer)
     if prior is None:
         return grad_z, None
-    mean = (share * grad).sum(-1, keepdim=True)
-    return grad_z, ratio * (grad - mean + outer / slope.sum(-1, keepdim=True))
+    mean = (share * supported).sum(-1, keepdim=True)
+    grain = torch.where(ratio > 0, grad - mean + outer / slope.sum(-1, keepdim=True), 0.0)
+    return grad_z, ratio * grain
 
 
 def _without_infinity(q: Scalar, like: Tensor) -> tuple[Scalar, Tensor]:

@@ -45,8 +45,10 @@ def softmax(values: Tensor, temperature: Scalar) -> Solution:
 def solve_by_rows(values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None) -> Solution:
     """Solve on the CPU with a compiled loop."""
     batch, actions = values.shape[:-1], values.shape[-1]
-    policy = torch.empty(values.shape, dtype=values.dtype)
-    psi, maximum = torch.empty(batch, dtype=values.dtype), torch.empty(batch, dtype=values.dtype)
+    policy, psi, maximum = (
+        torch.empty(shape, dtype=values.dtype, device="cpu")
+        for shape in (values.shape, batch, batch)
+    )
     rows = as_array(policy, actions)
     good = kernels.solve_rows(
         as_array(values, actions),

@@ -6,15 +6,16 @@ with π the Tsallis policy of Q_k at temperature τ. A named algorithm is a poin
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal, NamedTuple, get_args
 
+import torch
 from torch import Tensor
 
 from mviq.tsallis.checks import check_positive
 from mviq.tsallis.deformed import log_q, log_q_physics
 from mviq.tsallis.information import entropy_unchecked
-from mviq.tsallis.policy import expectation, policy
+from mviq.tsallis.policy import expectation, policy, solution
 from mviq.tsallis.taylor import taylor_policy
 
 Form = Literal["gap", "log", "truncated_log", "naive_log"]
@@ -60,6 +61,9 @@ class Family:
     """``exact``, or ``taylor`` for the paper's approximation."""
 
     def __post_init__(self) -> None:
+        for name in ("q", "temperature", "munchausen_alpha", "entropy_weight"):
+            number = getattr(self, name)
+            _check(name, number, isinstance(number, int | float), "a number")
         check_positive("q", self.q, infinity=True)
         check_positive("temperature", self.temperature, infinity=False)
         _check("q", self.q, self.q >= 1, "at least 1, as learning needs")
@@ -70,7 +74,8 @@ class Family:
         _check(
             "policy_method", self.policy_method, self.policy_method in methods, f"one of {methods}"
         )
-        _check("clip", self.clip, self.clip is None or self.clip[0] < self.clip[1], "(low, high)")
+        ordered = self.clip is None or (len(self.clip) == 2 and self.clip[0] < self.clip[1])
+        _check("clip", self.clip, ordered, "(low, high)")
         _check("entropy_weight", self.entropy_weight, 0 <= self.entropy_weight < math.inf, "≥ 0")
         finite_above_one = 1 < self.q < math.inf
         if self.policy_method == "taylor":
@@ -85,8 +90,15 @@ class Family:
 
     def evaluate(self, q_values: Tensor) -> Evaluation:
         """Return the policy with its mean action value and its entropy."""
-        chosen = self.policy(q_values)
-        return Evaluation(chosen, expectation(chosen, q_values), entropy_unchecked(chosen, self.q))
+        if self.policy_method == "taylor":
+            chosen = self.policy(q_values)
+            value, disorder = expectation(chosen, q_values), entropy_unchecked(chosen, self.q)
+            return Evaluation(chosen, value, disorder)
+        chosen, psi, maximum = solution(q_values, self.q, self.temperature)
+        below = expectation(chosen, q_values - maximum.unsqueeze(-1))
+        # S_q(π) = ψ − ⟨π, z⟩ for the exact policy, which costs a tenth of Σ π ln_q π.
+        parts = chosen, maximum + below, (psi - below / self.temperature).clamp(min=0.0)
+        return Evaluation(*(part.to(q_values.dtype) for part in parts))
 
     def bootstrap(self, at: Evaluation) -> Tensor:
         """Return ⟨π,Q⟩ + c τ S_q(π), the value of the next state."""
@@ -94,6 +106,8 @@ class Family:
 
     def munchausen(self, q_values: Tensor, at: Evaluation) -> Tensor:
         """Return α·m for every action, clipped if the family says so."""
+        if self.munchausen_alpha == 0:
+            return torch.zeros_like(q_values)
         term = self._term(q_values, at)
         if self.clip is not None:
             term = term.clamp(*self.clip)
@@ -145,9 +159,10 @@ def named(name: str, **changes: object) -> Family:
     """
     if name not in FAMILY:
         raise ValueError(f"algorithm must be one of {', '.join(FAMILY)}, got {name!r}")
+    known = {field.name for field in fields(Family)}
     for field, value in changes.items():
-        default = getattr(FAMILY[name], field)
-        _check(
-            f"{field} of {name}", value, field not in FIXED[name] or value == default, repr(default)
-        )
+        _check(f"a setting of {name}", field, field in known, f"one of {', '.join(sorted(known))}")
+        if field in FIXED[name]:
+            default = getattr(FAMILY[name], field)
+            _check(f"{field} of {name}", value, value == default, repr(default))
     return replace(FAMILY[name], **changes)  # type: ignore[arg-type]

@@ -6,7 +6,13 @@ import torch
 from torch import Tensor
 
 from mviq.tsallis import kernels
-from mviq.tsallis.checks import Scalar, check_distribution, check_positive, wide_dtype
+from mviq.tsallis.checks import (
+    Scalar,
+    check_distribution,
+    check_positive,
+    check_same_actions,
+    wide_dtype,
+)
 from mviq.tsallis.deformed import log_q_physics, xlog_q
 from mviq.tsallis.exact import as_array
 
@@ -21,8 +27,7 @@ def entropy(policy: Tensor, q: Scalar) -> Tensor:
     tensor(0.5000)
     """
     check_distribution("policy", policy)
-    check_positive("q", q, infinity=True)
-    return entropy_unchecked(policy, q)
+    return entropy_unchecked(policy, check_positive("q", q, infinity=True))
 
 
 def entropy_unchecked(policy: Tensor, q: Scalar) -> Tensor:
@@ -53,13 +58,16 @@ def divergence(policy: Tensor, prior: Tensor, q: Scalar) -> Tensor:
     """
     check_distribution("policy", policy)
     check_distribution("prior", prior)
-    check_positive("q", q, infinity=True)
+    check_same_actions("prior", prior, "policy", policy)
+    index = over_actions(check_positive("q", q, infinity=True))
+    dtype = torch.promote_types(policy.dtype, prior.dtype)
+    policy, prior = (x.to(wide_dtype(x)) for x in (policy, prior))
     possible = prior > 0
     weight = torch.where(possible, prior, 1.0)
     # μ x ln_q x at the ratio x = π/μ; 0·∞ at q = ∞ is the ∞ of a policy that is not its prior.
-    summand = weight * xlog_q(policy / weight, over_actions(q))
+    summand = weight * xlog_q(policy / weight, index)
     impossible = torch.where(policy > 0, math.inf, 0.0).to(summand.dtype)
-    return torch.where(possible, summand, impossible).sum(-1)
+    return torch.where(possible, summand, impossible).sum(-1).to(dtype)
 
 
 def munchausen_residual(policy: Tensor, previous: Tensor, q: Scalar, floor: float = 1e-3) -> Tensor:
@@ -74,11 +82,16 @@ def munchausen_residual(policy: Tensor, previous: Tensor, q: Scalar, floor: floa
     """
     check_distribution("policy", policy)
     check_distribution("previous", previous)
-    check_positive("q", q, infinity=False)
+    check_same_actions("previous", previous, "policy", policy)
+    q = check_positive("q", q, infinity=False)
+    if not 0 < floor <= 1:
+        raise ValueError(f"floor must be in (0, 1], got {floor!r}")
+    dtype = torch.promote_types(policy.dtype, previous.dtype)
+    policy, previous = (x.to(wide_dtype(x)) for x in (policy, previous))
     index = over_actions(q)
     # (1 − π^(q−1)) = −(q−1) ln_q π and (π_k^(1−q) − 1)/(q−1) is the negative physics logarithm.
     floored = log_q_physics(previous.clamp(min=floor), index)
-    return (q - 1) * (xlog_q(policy, index) * floored).sum(-1)
+    return ((q - 1) * (xlog_q(policy, index) * floored).sum(-1)).to(dtype)
 
 
 def over_actions(x: Scalar) -> Scalar:

@@ -25,6 +25,9 @@ from mviq.tsallis.checks import (
     check_distribution,
     check_last_axis,
     check_positive,
+    check_same_actions,
+    check_temperature,
+    common_shape,
     wide_dtype,
 )
 from mviq.tsallis.derivative import differentiable_solution
@@ -43,7 +46,7 @@ def policy(
     >>> policy(torch.tensor([2.0, 1.9, 0.0, -1.0]), q=3)
     tensor([0.6000, 0.4000, 0.0000, 0.0000])
     """
-    return _solve(values, q, temperature, prior).policy.to(values.dtype)
+    return solution(values, q, temperature, prior).policy.to(values.dtype)
 
 
 def normalizer(
@@ -68,7 +71,7 @@ def support(
     tensor([ True,  True, False])
     """
     with torch.no_grad():
-        return policy(values, q, temperature, prior) > 0
+        return solution(values, q, temperature, prior).policy > 0  # before rounding to half
 
 
 def soft_maximum(
@@ -79,7 +82,8 @@ def soft_maximum(
     >>> soft_maximum(torch.tensor([1.0, 0.5, -0.2]), q=2)
     tensor(0.8750)
     """
-    return expectation(policy(values, q, temperature, prior), values)
+    chosen = solution(values, q, temperature, prior).policy
+    return expectation(chosen, values).to(values.dtype)
 
 
 def soft_value(
@@ -90,7 +94,7 @@ def soft_value(
     >>> soft_value(torch.tensor([1.0, 0.5, -0.2]), q=2)
     tensor(1.2500)
     """
-    _, psi, maximum = _solve(values, q, temperature, prior)
+    _, psi, maximum = solution(values, q, temperature, prior)
     return (maximum + temperature * psi).to(values.dtype)
 
 
@@ -102,7 +106,7 @@ def policy_and_normalizer(
     >>> policy_and_normalizer(torch.tensor([1.0, 0.5, -0.2]), q=2)
     (tensor([0.7500, 0.2500, 0.0000]), tensor(1.2500))
     """
-    result, psi, maximum = _solve(values, q, temperature, prior)
+    result, psi, maximum = solution(values, q, temperature, prior)
     return result.to(values.dtype), (psi + maximum / temperature).to(values.dtype)
 
 
@@ -112,15 +116,23 @@ def expectation(policy: Tensor, values: Tensor) -> Tensor:
     >>> expectation(torch.tensor([1.0, 0.0]), torch.tensor([2.0, -math.inf]))
     tensor(2.)
     """
-    return (policy * torch.where(values == -math.inf, 0.0, values)).sum(-1)
+    check_same_actions("policy", policy, "values", values)
+    dtype = torch.promote_types(policy.dtype, values.dtype)
+    policy, values = (x.to(wide_dtype(x)) for x in (policy, values))
+    return (policy * torch.where(values == -math.inf, 0.0, values)).sum(-1).to(dtype)
 
 
-def _solve(values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None) -> Solution:
+def solution(
+    values: Tensor, q: Scalar, temperature: Scalar = 1.0, prior: Tensor | None = None
+) -> Solution:
+    """Return all there is to know: the policy, ψ − max z and the maximum, in single or double."""
     check_last_axis("values", values)
-    check_positive("q", q, infinity=True)
-    check_positive("temperature", temperature, infinity=False)
+    q = check_positive("q", q, infinity=True)
+    temperature = check_positive("temperature", temperature, infinity=False)
+    check_temperature(temperature, wide_dtype(values))
     if prior is not None:
         check_distribution("prior", prior)
+        check_same_actions("prior", prior, "values", values)
     arguments = _broadcast(values, q, temperature, prior)
     if torch.is_grad_enabled() and any(
         isinstance(x, Tensor) and x.requires_grad for x in arguments
@@ -135,24 +147,16 @@ def _broadcast(
     """Widen half precision and give every tensor argument the common batch shape."""
     dtype = wide_dtype(values)
     values = values.to(dtype)
-    batches = [values.shape[:-1]]
+    batches = {"values": values.shape[:-1]}
     if isinstance(q, Tensor):
-        batches.append(q.shape)
+        batches["q"] = q.shape
     if isinstance(temperature, Tensor):
-        batches.append(temperature.shape)
+        batches["temperature"] = temperature.shape
     if prior is not None:
-        if prior.shape[-1] != values.shape[-1]:
-            raise ValueError(
-                f"prior must have the {values.shape[-1]} actions of values, got {prior.shape[-1]}"
-            )
-        batches.append(prior.shape[:-1])
+        batches["prior"] = prior.shape[:-1]
     if len(batches) == 1:
         return values, q, temperature, prior
-    try:
-        batch = torch.broadcast_shapes(*batches)  # type: ignore[no-untyped-call]
-    except RuntimeError:
-        shapes = ", ".join(str(tuple(shape)) for shape in batches)
-        raise ValueError(f"the batch shapes must broadcast, got {shapes}") from None
+    batch = common_shape(**batches)
     rows = (*batch, values.shape[-1])
     return (
         values.expand(rows),

@@ -10,10 +10,10 @@ from mviq.tsallis.checks import (
     check_last_axis,
     check_maximum,
     check_positive,
+    check_temperature,
     first_where,
     wide_dtype,
 )
-from mviq.tsallis.deformed import exp_q_unchecked
 from mviq.tsallis.information import over_actions
 
 
@@ -31,26 +31,31 @@ def taylor_policy(values: Tensor, q: Scalar, temperature: Scalar = 1.0) -> Tenso
     tensor([0.7500, 0.2500, 0.0000])
     """
     check_last_axis("values", values)
-    check_positive("temperature", temperature, infinity=False)
-    _check_index(q)
+    q = _check_index(q)
+    temperature = check_positive("temperature", temperature, infinity=False)
+    check_temperature(temperature, wide_dtype(values))
     wide = values.to(wide_dtype(values))
     maximum = wide.detach().amax(-1, keepdim=True)
     check_maximum(maximum, values)
     index = over_actions(q)
-    z = (wide - maximum) / over_actions(temperature)
-    psi = _taylor_normalizer(z, index)
-    # An action that is not available is kept out of the derivative as well.
-    weights = exp_q_unchecked(torch.where(z == -math.inf, 0.0, z) - psi, index)
-    weights = torch.where(z == -math.inf, 0.0, weights)
-    return (weights / weights.sum(-1, keepdim=True)).to(values.dtype)
+    available = wide > -math.inf
+    z = torch.where(available, wide - maximum, 0.0) / over_actions(temperature)
+    psi = _taylor_normalizer(torch.where(available, z, -math.inf), index)
+    # ∝ exp_q is the softmax of its logarithm, which does not overflow.
+    t = (index - 1) * (z - psi)
+    inside = available & (t > -1)
+    log = torch.where(inside, t, 0.0).log1p() / (index - 1)
+    return torch.where(inside, log, -math.inf).softmax(-1).to(values.dtype)
 
 
-def _check_index(q: Scalar) -> None:
-    check_positive("q", q, infinity=False)
+def _check_index(q: Scalar) -> Scalar:
+    q = check_positive("q", q, infinity=False)
     below = torch.as_tensor(q) <= 1
     if below.any():
-        bad = first_where(below, torch.as_tensor(q))
-        raise ValueError(f"q must be > 1 for the Taylor policy, got {bad:g}")
+        raise ValueError(
+            f"q must be > 1 for the Taylor policy, got {first_where(below, torch.as_tensor(q))}"
+        )
+    return q
 
 
 def _taylor_normalizer(z: Tensor, q: Scalar) -> Tensor:

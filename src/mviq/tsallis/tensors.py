@@ -10,6 +10,7 @@ monotonically; they need no bracket and no step control.
 ====== ============================================================================
  q      unknown and function
 ====== ============================================================================
+ < 1    u = 1 + (1−q)ψ, where a small prior makes it small; else as the next
  1      closed form
  ≤ 2    ψ, in ln_q Σ μ exp_q(z − ψ) = 0: a weighted norm of affine functions of ψ
  > 2    the smallest supported ratio v = π/μ, on a support known beforehand; ψ would
@@ -57,8 +58,10 @@ def solve(rows: Rows) -> tuple[Tensor, Tensor]:
     """Return the policy (actions, rows) and ψ − max z (1, rows)."""
     policy, psi = torch.empty_like(rows.values), torch.empty_like(rows.q)
     below_two, above_two = rows.q <= 2, (rows.q > 2) & (rows.q < math.inf)
+    small_base = _smallest_base(rows) < 0.5
     methods = (
-        (below_two & (rows.q != 1), _solve_below_two),
+        (small_base, _solve_below_one),
+        (below_two & (rows.q != 1) & ~small_base, _solve_below_two),
         (above_two, _solve_above_two),
         (~(below_two | above_two) | (rows.q == 1), _solve_closed_form),
     )
@@ -112,6 +115,34 @@ def _start(gaps: Tensor, rows: Rows) -> Tensor:
     return alone.amax(0, keepdim=True)
 
 
+def _smallest_base(rows: Rows) -> Tensor:
+    """Return the smallest u = 1 + (1−q)ψ at which a single action has probability one."""
+    if rows.prior is None:
+        return torch.ones_like(rows.q)
+    alone = rows.prior.pow(1 - rows.q) + (1 - rows.q) * _gaps(rows)
+    return torch.where(rows.q < 1, alone.nan_to_num(0.0).amax(0, keepdim=True), 1.0)
+
+
+def _solve_below_one(rows: Rows) -> tuple[Tensor, Tensor]:
+    """Find u = 1 + (1−q)ψ, the base of the best action, from the left.
+
+    A small prior on a good action makes π/μ = u^(−1/(1−q)) large and 1 + (q−1)(z − ψ) cancel.
+    """
+    gaps, b = _gaps(rows), 1 - rows.q
+    base, last = _smallest_base(rows), math.inf
+    for _ in range(_MOST_STEPS):
+        own = base - b * gaps
+        ratio = own.pow(-1 / b)
+        total = rows.weighted(ratio).sum(0, keepdim=True)
+        excess = float((total - 1).amax())
+        if excess <= _tolerance(gaps) or excess >= last:
+            break
+        slope = rows.weighted(ratio / own).sum(0, keepdim=True)
+        base = base + (1 - total.pow(-b)) * total.pow(1 + b) / slope
+        last = excess
+    return rows.weighted(ratio), (base - 1) / b
+
+
 def _solve_above_two(rows: Rows) -> tuple[Tensor, Tensor]:
     """Find v = min π/μ on the support from the right, in Σ μ ‖(v, b)‖_(q−1) = 1."""
     values, a = rows.available(), rows.q - 1
@@ -120,8 +151,8 @@ def _solve_above_two(rows: Rows) -> tuple[Tensor, Tensor]:
     weight = rows.weighted(supported.to(values.dtype))
     mass = weight.sum(0, keepdim=True)
     # b is the ratio π/μ that an action would have if v were 0; v and b are in units of 1/mass.
-    gaps = torch.where(supported, values - floor, 0.0) * (a / rows.temperature)
-    b = gaps.pow(1 / a) * mass
+    gaps = torch.where(supported, values - floor, 0.0) / rows.temperature
+    b = (a * gaps).pow(1 / a) * mass
     v, last = torch.ones_like(mass), math.inf
     for _ in range(_MOST_STEPS):
         norm, slope = _norm(v, b, a)
@@ -150,7 +181,7 @@ def _lowest_supported(rows: Rows) -> Tensor:
         middle = (inside + outside) // 2
         # An action that is not available has an infinite gap: it fails the test, NaN does not.
         gaps = (ordered - ordered.gather(0, middle)).clamp(min=0.0).nan_to_num(math.inf, math.inf)
-        terms = (gaps * (a / rows.temperature)).pow(1 / a)
+        terms = (a * (gaps / rows.temperature)).pow(1 / a)
         total = (terms if weight is None else terms * weight).sum(0, keepdim=True)
         test = total < 1
         inside = torch.where(test, middle, inside)

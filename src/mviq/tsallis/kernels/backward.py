@@ -6,26 +6,28 @@ import numpy as np
 
 from mviq.tsallis.kernels.compiled import Floats, compiled
 
+_LARGEST = float(np.finfo(np.float64).max)
+
 
 @compiled
 def pull_back_rows(
     grad_policy: Floats,
     grad_psi: Floats,
     policy: Floats,
-    q: Floats,
-    grad_z: Floats,
+    q: float,
+    temperature: float,
+    grad_values: Floats,
     slope: Floats,
 ) -> None:
-    """Write the gradient with respect to z; an empty gradient stands for zero.
+    """Write the gradient with respect to the values; an empty gradient stands for zero.
 
     The row-wise form of ``derivative.pull_back``, which explains the reference action. ``slope``
     is scratch for one row.
     """
+    moves = grad_policy.size > 0 and q < math.inf
+    exponent = 2 - q if q < math.inf else 0.0
     for row in range(policy.shape[0]):
-        index = np.float64(q[row if q.size > 1 else 0])
         outer = np.float64(grad_psi[row]) if grad_psi.size else 0.0
-        moves = grad_policy.size > 0 and index < math.inf
-        exponent = 2 - index if index < math.inf else 0.0
         steepest = _steepest(policy, row, exponent)
         largest = np.float64(policy[row, steepest])
         zero = np.float64(grad_policy[row, steepest]) if moves else 0.0
@@ -34,14 +36,15 @@ def pull_back_rows(
             p = np.float64(policy[row, a])
             slope[a] = _slope(p / largest, exponent) if p > 0 else 0.0
             relative_total += slope[a]
-            grad_z[row, a] = 0.0
+            grad_values[row, a] = 0.0
             if moves and p > 0 and a != steepest:
                 pulled = _slope(p, exponent) * (np.float64(grad_policy[row, a]) - zero)
-                grad_z[row, a] = pulled
+                grad_values[row, a] = pulled / temperature
                 total += pulled
         for a in range(policy.shape[1]):
             if policy[row, a] > 0:
-                grad_z[row, a] += slope[a] / relative_total * (outer - total)
+                share = slope[a] / relative_total
+                grad_values[row, a] += share * (outer - total) / temperature
 
 
 @compiled
@@ -66,4 +69,4 @@ def _slope(p: float, exponent: float) -> float:
         return p
     if exponent == -1:
         return 1 / p
-    return float(p**exponent)
+    return min(float(p**exponent), _LARGEST)  # 0 · ∞ would be NaN

@@ -17,8 +17,16 @@ def compiled(function: F) -> F:
     Counting those to the scratch arrays took half the time of a short row. Nothing is allocated
     in here, so there is nothing to count; the option is numba's, though not in its type stubs.
     """
-    options: Any = {"nogil": True, "error_model": "numpy", "_nrt": False}
-    try:
-        return cast(F, numba.njit(cache=True, **options)(function))
-    except RuntimeError:  # nowhere to write the cache: compile in every process
-        return cast(F, numba.njit(**options)(function))
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    attempts: tuple[dict[str, Any], ...] = (
+        {"cache": True, "_nrt": False},
+        {"_nrt": False},  # nowhere to write the cache: compile in every process
+        {"cache": True},  # a numba without the option: slower, otherwise the same
+        {},
+    )
+    for attempt in attempts:
+        try:
+            return cast(F, numba.njit(**options, **attempt)(function))
+        except (RuntimeError, KeyError, ValueError, TypeError) as error:
+            refusal = error
+    raise refusal

@@ -103,6 +103,10 @@ def _solve(
         value[i] = (value[i] - top) / temperature
     if q == 1 or q == math.inf:
         return _closed_form(value, weight, count, q, ratio)
+    if weighted and q < 1:
+        base = _smallest_base(value, weight, count, q)
+        if base < 0.5:
+            return _below_one(value, weight, count, base, q, ratio)
     start = _start(value, weight, count, q) if weighted else 0.0
     if q == 2:
         return _two(value, weight, count, start, ratio)
@@ -170,6 +174,39 @@ def _below_two(
 
 
 @compiled
+def _smallest_base(gap: Floats, weight: Floats, count: int, q: float) -> float:
+    """Return the smallest u at which a single action has probability one."""
+    base = 0.0
+    for i in range(count):
+        base = max(base, weight[i] ** (1 - q) + (1 - q) * gap[i])
+    return base
+
+
+@compiled
+def _below_one(
+    gap: Floats, weight: Floats, count: int, base: float, q: float, ratio: Floats
+) -> float:
+    """Find ψ by u = 1 + (1−q)ψ, the base of the best action, from the left.
+
+    A small prior on a good action makes π/μ = u^(−1/(1−q)) large and 1 + (q−1)(z − ψ) cancel.
+    """
+    last = math.inf
+    for _ in range(_MOST_STEPS):
+        total, slope = 0.0, 0.0
+        for i in range(count):
+            own = base - (1 - q) * gap[i]
+            ratio[i] = own ** (-1 / (1 - q))
+            total += weight[i] * ratio[i]
+            slope += weight[i] * ratio[i] / own
+        excess = total - 1
+        if excess <= _TOLERANCE or excess >= last:
+            break
+        base += (1 - q) * _log_q(total, q) * total ** (2 - q) / slope
+        last = excess
+    return (base - 1) / (1 - q)
+
+
+@compiled
 def _above_two(
     value: Floats,
     weight: Floats,
@@ -179,15 +216,16 @@ def _above_two(
     temperature: float,
     ratio: Floats,
 ) -> float:
-    scale, root = (q - 1) / temperature, 1 / (q - 1)
-    size = _support_size(value, weight, count, scale, root)
+    root = 1 / (q - 1)
+    size = _support_size(value, weight, count, q - 1, temperature)
     mass = 0.0
     for i in range(size):
         mass += weight[i]
     for i in range(count):
         ratio[i] = 0.0
     for i in range(size):  # at first, what π/μ would be if the smallest ratio v were 0
-        ratio[i] = mass * _power((value[i] - value[size - 1]) * scale, root)
+        gap = (value[i] - value[size - 1]) / temperature
+        ratio[i] = mass * _power((q - 1) * gap, root)
     v = _smallest_ratio(ratio, weight, size, mass, q - 1, root)
     for i in range(size):
         ratio[i] = _norm(v, ratio[i], q - 1, root)[0] / mass
@@ -195,14 +233,15 @@ def _above_two(
 
 
 @compiled
-def _support_size(value: Floats, weight: Floats, count: int, scale: float, root: float) -> int:
+def _support_size(value: Floats, weight: Floats, count: int, a: float, temperature: float) -> int:
     """Search by halving for the last action i with Σ_j μ_j ((q−1)(z_j − z_i))^(1/(q−1)) < 1."""
     inside, outside = 0, count
     while outside - inside > 1:
         middle = (inside + outside) // 2
         total = 0.0
         for j in range(middle):
-            total += weight[j] * _power((value[j] - value[middle]) * scale, root)
+            gap = (value[j] - value[middle]) / temperature
+            total += weight[j] * _power(a * gap, 1 / a)
             if total >= 1:
                 break
         if total < 1:

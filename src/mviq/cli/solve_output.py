@@ -1,0 +1,138 @@
+"""What ``mviq solve`` shows and writes."""
+
+import argparse
+import math
+import sys
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from mviq.tabular import MDP, Algorithm, Diagnostics, Solution
+from mviq.tabular.plots import convergence_figure, policy_figure
+from mviq.tabular.results import write_figure, write_history, write_solution, write_summary
+
+_ARROWS = {(0, -1): "←", (1, 0): "↓", (0, 1): "→", (-1, 0): "↑"}
+
+
+@dataclass
+class Job:
+    """One call of the command: what to solve, how, and what has been found so far."""
+
+    mdp: MDP
+    algorithms: dict[str, Algorithm]
+    diagnostics: Diagnostics
+    options: argparse.Namespace
+    runs: dict[str, Solution] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def optimum(self) -> float | None:
+        """The best possible value from the start, if it was computed."""
+        best = self.diagnostics.optimum
+        return None if best is None else float(self.mdp.start @ best.max(axis=1))
+
+    @property
+    def title(self) -> str:
+        """What is solved, and by what."""
+        return f"{self.mdp.name}, {self.options.algorithm}, γ = {self.mdp.discount:g}"
+
+
+def show(job: Job) -> None:
+    """Print the table, and for a map the greedy actions."""
+    console = Console() if sys.stdout.isatty() else Console(width=140)
+    console.print(f"{job.mdp!r}, {job.options.algorithm}", highlight=False)
+    table = Table()
+    for heading in (
+        "q", "status", "iterations", "residual", "‖Q − Q*‖∞", "greedy value", "policy value",
+        "entropy", "support", "action gap", "R_q", "seconds",
+    ):  # fmt: skip
+        table.add_column(heading, justify="left" if heading == "status" else "right")
+    for label, run in job.runs.items():
+        table.add_row(*_row(job, label, run))
+    console.print(table)
+    if job.optimum is not None:
+        console.print(f"optimal value from the start: {job.optimum:.6g}", highlight=False)
+    for label, run in job.runs.items():
+        console.print(f"{label}: {run.status.value}, {run.reason}", highlight=False)
+    if job.mdp.grid is not None and job.mdp.grid.shape[1] <= 60:
+        _show_maps(job, console)
+    out = job.options.out
+    if out is None:
+        console.print("add --out DIR for the convergence plot and files to read", style="dim")
+    else:
+        names = ", ".join(sorted(path.name for path in out.iterdir()))
+        console.print(f"written to {out}: {names}", highlight=False, soft_wrap=True)
+
+
+def _row(job: Job, label: str, run: Solution) -> list[str]:
+    last = run.history[-1]
+    numbers = (
+        last.distance_to_optimum, last.greedy_value, last.policy_value, last.entropy,
+        last.support_size, last.action_gap, last.munchausen_residual,
+    )  # fmt: skip
+    return [
+        label.removeprefix("q = "),
+        run.status.value,
+        str(run.iterations),
+        f"{last.bellman_residual:.2e}",
+        *("–" if math.isnan(number) else f"{number:.4g}" for number in numbers),
+        f"{job.seconds[label]:.2f}",
+    ]
+
+
+def _show_maps(job: Job, console: Console) -> None:
+    """Print the greedy actions as arrows."""
+    grid = job.mdp.grid
+    assert grid is not None
+    for label, run in job.runs.items():
+        arrows = np.array([_ARROWS.get(move, "?") for move in grid.moves])[run.greedy]
+        tiles = np.where(job.mdp.terminal, list(grid.letters), arrows).reshape(grid.shape)
+        console.print(f"\n{label}", highlight=False)
+        console.print("\n".join(" ".join(row) for row in tiles), highlight=False, markup=False)
+
+
+def write(job: Job) -> None:
+    """Write the files of ``--out``."""
+    out = job.options.out
+    out.mkdir(parents=True, exist_ok=True)
+    write_summary(out / "summary.json", _summary(job))
+    write_history(out / "history.csv", job.runs)
+    for label, run in job.runs.items():
+        write_solution(out / _solution_name(job.algorithms[label]), run)
+    write_figure(out / "convergence.png", convergence_figure(job.runs, job.title, job.optimum))
+    if job.mdp.grid is not None:
+        write_figure(out / "policy.png", policy_figure(job.mdp, job.runs, job.title))
+
+
+def _solution_name(point: Algorithm) -> str:
+    return f"solution-q{point.q:g}.npz"
+
+
+def _summary(job: Job) -> dict[str, Any]:
+    mdp, options = job.mdp, job.options
+    described = {"text": options.problem, "name": mdp.name, "states": mdp.states}
+    described |= {"actions": mdp.actions, "discount": mdp.discount}
+    settings = {"tolerance": options.tolerance, "max_iterations": options.max_iterations}
+    settings |= {"noise": options.noise, "seed": options.seed}
+    runs = {
+        label: {
+            "algorithm": asdict(job.algorithms[label]),
+            "status": run.status.value,
+            "reason": run.reason,
+            "iterations": run.iterations,
+            "seconds": job.seconds[label],
+            "last": run.history[-1]._asdict(),
+            "solution": _solution_name(job.algorithms[label]),
+        }
+        for label, run in job.runs.items()
+    }
+    return {
+        "problem": described,
+        "algorithm": options.algorithm,
+        "settings": settings,
+        "optimal_value": job.optimum,
+        "runs": runs,
+    }

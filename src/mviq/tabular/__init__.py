@@ -1,0 +1,49 @@
+"""Finite MDPs and the whole MVI(q) family on them: solve, watch, compare.
+
+>>> solution = solve(from_gym("FrozenLake-v1"), algorithm("mvi", q=2.0))
+>>> solution.status.value
+'converged'
+"""
+
+from mviq.tabular.algorithms import ALGORITHMS, Algorithm, ExplicitKL, algorithm
+from mviq.tabular.diagnostics import Diagnostics, Record
+from mviq.tabular.evaluation import action_values, greedy_policy, optimal_q_values, policy_values
+from mviq.tabular.files import load_mdp, save_mdp
+from mviq.tabular.generators import chain, deep_sea, garnet, grid_world, lock_in_chain
+from mviq.tabular.grid import Grid
+from mviq.tabular.gym import from_gym
+from mviq.tabular.mdp import MDP
+from mviq.tabular.solver import Noise, Solution, iterate, solve
+from mviq.tabular.state import State, begin
+from mviq.tabular.status import Status, Verdict
+
+__all__ = [
+    "ALGORITHMS",
+    "MDP",
+    "Algorithm",
+    "Diagnostics",
+    "ExplicitKL",
+    "Grid",
+    "Noise",
+    "Record",
+    "Solution",
+    "State",
+    "Status",
+    "Verdict",
+    "action_values",
+    "algorithm",
+    "begin",
+    "chain",
+    "deep_sea",
+    "from_gym",
+    "garnet",
+    "greedy_policy",
+    "grid_world",
+    "iterate",
+    "load_mdp",
+    "lock_in_chain",
+    "optimal_q_values",
+    "policy_values",
+    "save_mdp",
+    "solve",
+]

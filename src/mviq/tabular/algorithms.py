@@ -1,0 +1,131 @@
+"""The algorithms: one improvement step, and the one table of named algorithms.
+
+Every algorithm here is ``Q_{k+1} = r + bonus + γ P value``, where policy, value and bonus are
+functions of one state's action values (and, for the explicit ones, of its prior). ``Family`` says
+what they are for the implicit algorithms, ``ExplicitKL`` for the explicit ones.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+from torch import Tensor
+
+from mviq.tsallis import FAMILY, Family, divergence, expectation, named, policy
+
+PriorMotion = Literal["fixed", "moving"]
+
+
+class Improvement(NamedTuple):
+    """What an algorithm makes of the action values of some states."""
+
+    policy: Tensor
+    value: Tensor
+    bonus: Tensor | None
+    """Added to the reward, per action; None stands for 0."""
+
+
+@dataclass(frozen=True)
+class ExplicitKL:
+    """Regularisation by a Tsallis-KL divergence from a stored prior μ, tabular only.
+
+    π = argmax_p ⟨p, Q⟩ − τ D_q(p‖μ),      value = ⟨π, Q⟩ − τ D_q(π‖μ)
+    """
+
+    q: float = 2.0
+    """Entropic index ≥ 1, finite: 1 is the KL divergence, 2 that of χ²."""
+    temperature: float = 0.03
+    """τ > 0, the weight of the divergence."""
+    prior: PriorMotion = "moving"
+    """``moving``: μ is the previous policy; ``fixed``: it stays what it was at the start."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.q < math.inf:
+            raise ValueError(f"q must be at least 1 and finite, got {self.q!r}")
+        if not 0 < self.temperature < math.inf:
+            raise ValueError(f"temperature must be a finite number > 0, got {self.temperature!r}")
+        if self.prior not in get_args(PriorMotion):
+            raise ValueError(f"prior must be one of {get_args(PriorMotion)}, got {self.prior!r}")
+
+    def policy(self, q_values: Tensor, prior: Tensor) -> Tensor:
+        """Return the maximiser; the weight 1/q of the operator makes its temperature qτ."""
+        return policy(q_values, self.q, self.q * self.temperature, prior)
+
+    def value(self, q_values: Tensor, chosen: Tensor, prior: Tensor) -> Tensor:
+        """Return the maximum."""
+        penalty = self.temperature * divergence(chosen, prior, self.q)
+        return expectation(chosen, q_values) - penalty
+
+
+Algorithm: TypeAlias = Family | ExplicitKL
+
+
+def policy_of(algorithm: Algorithm, q_values: Tensor, prior: Tensor | None) -> Tensor:
+    """Return the policy of some action values; only an explicit algorithm has a prior."""
+    if isinstance(algorithm, ExplicitKL):
+        assert prior is not None
+        return algorithm.policy(q_values, prior)
+    return algorithm.policy(q_values)
+
+
+def improve(algorithm: Algorithm, q_values: Tensor, prior: Tensor | None) -> Improvement:
+    """Return policy, value and bonus for some states, by the operators of ``mviq.tsallis``."""
+    if isinstance(algorithm, ExplicitKL):
+        assert prior is not None
+        chosen = algorithm.policy(q_values, prior)
+        return Improvement(chosen, algorithm.value(q_values, chosen, prior), None)
+    at = algorithm.evaluate(q_values)
+    bonus = algorithm.munchausen(q_values, at) if algorithm.munchausen_alpha else None
+    return Improvement(at.policy, algorithm.bootstrap(at), bonus)
+
+
+class Entry(NamedTuple):
+    """A named algorithm: its point, what its name fixes, and one line about it."""
+
+    algorithm: Algorithm
+    fixed: frozenset[str]
+    summary: str
+
+
+def _implicit(name: str, summary: str) -> Entry:
+    return Entry(FAMILY[name], frozenset(), summary)  # ``named`` knows what is fixed
+
+
+ALGORITHMS: Mapping[str, Entry] = {
+    "vi": _implicit("vi", "value iteration: q = ∞, α = 0"),
+    "advantage-learning": _implicit("advantage-learning", "greedy with an action gap: q = ∞"),
+    "soft-vi": _implicit("soft-vi", "entropy regularisation: q = 1, α = 0"),
+    "m-vi": _implicit("m-vi", "Munchausen value iteration: q = 1, log form, clipped at −1"),
+    "tsallis-vi": _implicit("tsallis-vi", "Tsallis-entropy regularisation: any q, α = 0"),
+    "mvi": _implicit("mvi", "MVI(q), the paper's algorithm: any q, gap form"),
+    "kl-vi": Entry(ExplicitKL(q=1.0), frozenset({"q"}), "explicit KL to a stored prior: q = 1"),
+    "tkl-vi": Entry(ExplicitKL(), frozenset(), "explicit Tsallis-KL to a stored prior: any q"),
+}
+"""The eight named algorithms, as points of the family."""
+
+ANY = "family"
+"""Stands for an implicit algorithm without a name: every number is free."""
+
+
+def algorithm(name: str, **changes: object) -> Algorithm:
+    """Return a named algorithm, with other numbers where its name leaves them open.
+
+    >>> algorithm("tkl-vi", q=3.0, prior="fixed")
+    ExplicitKL(q=3.0, temperature=0.03, prior='fixed')
+    """
+    if name not in ALGORITHMS and name != ANY:
+        raise ValueError(f"algorithm must be one of {', '.join([*ALGORITHMS, ANY])}, got {name!r}")
+    point, fixed, _ = ALGORITHMS.get(name, Entry(Family(), frozenset(), ""))
+    known = {field.name for field in fields(point)}
+    for setting in changes:
+        if setting not in known:
+            raise ValueError(f"{name} has no {setting}, it has {', '.join(sorted(known))}")
+    if isinstance(point, Family) and name != ANY:
+        return named(name, **changes)
+    for setting in fixed & changes.keys():
+        if changes[setting] != getattr(point, setting):
+            raise ValueError(
+                f"{setting} of {name} must be {getattr(point, setting)!r}, got {changes[setting]!r}"
+            )
+    return replace(point, **changes)  # type: ignore[arg-type]

@@ -1,0 +1,109 @@
+"""MDPs as files: a NumPy archive of plain arrays, which can be loaded without running anything."""
+
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from scipy import sparse
+
+from mviq.tabular.grid import Grid
+from mviq.tabular.mdp import MDP
+
+FORMAT = 1
+_FIELDS = {
+    "format", "probabilities", "next_states", "row_ends", "rewards", "discount", "start",
+    "terminal", "name",
+}  # fmt: skip
+
+
+def save_mdp(mdp: MDP, path: Path) -> None:
+    """Write an MDP to a new file.
+
+    The fields: ``probabilities``, ``next_states`` and ``row_ends`` are the three arrays of
+    a compressed sparse row matrix; ``rewards``, ``discount``, ``start``, ``terminal`` and
+    ``name`` are those of ``MDP``; ``tiles`` and ``moves`` are there if it has a map.
+    """
+    if path.exists():
+        raise FileExistsError(f"{path} exists already")
+    fields: dict[str, Any] = {
+        "format": FORMAT,
+        "probabilities": mdp.transitions.data,
+        "next_states": mdp.transitions.indices,
+        "row_ends": mdp.transitions.indptr,
+        "rewards": mdp.rewards,
+        "discount": mdp.discount,
+        "start": mdp.start,
+        "terminal": mdp.terminal,
+        "name": mdp.name,
+    }
+    if mdp.grid is not None:
+        fields |= {"tiles": np.array(mdp.grid.tiles), "moves": np.array(mdp.grid.moves)}
+    write_atomically(path, lambda file: np.savez_compressed(file, **fields))
+
+
+def load_mdp(path: Path) -> MDP:
+    """Read an MDP from a file; nothing in it is executed, everything in it is checked."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            fields = {name: archive[name] for name in archive.files}
+    except (zipfile.BadZipFile, EOFError, AttributeError, TypeError, ValueError) as reason:
+        raise ValueError(f"{path} is not an MDP file: {reason}") from None
+    if missing := sorted(_FIELDS - fields.keys()):
+        raise ValueError(f"{path} is not an MDP file: it has no {', '.join(missing)}")
+    if fields["format"] != FORMAT:
+        raise ValueError(f"{path} has format {fields['format']}, expected {FORMAT}")
+    try:
+        return _mdp(fields)
+    except (ValueError, TypeError, IndexError) as reason:
+        raise ValueError(f"{path}: {reason}") from None
+
+
+def _mdp(fields: dict[str, Any]) -> MDP:
+    rewards = np.ascontiguousarray(fields["rewards"], dtype=np.float64)
+    if rewards.ndim != 2:
+        raise ValueError(f"rewards must have shape (states, actions), got {rewards.shape}")
+    ends, data = fields["row_ends"], np.asarray(fields["probabilities"], dtype=np.float64)
+    if ends.size != rewards.size + 1 or (np.diff(ends) < 0).any() or ends[-1] != data.size:
+        raise ValueError("row_ends must grow from 0 to the number of probabilities")
+    matrix = sparse.csr_array(
+        (data, fields["next_states"], ends), shape=(rewards.size, rewards.shape[0])
+    )
+    grid = None
+    if "tiles" in fields and "moves" in fields:
+        moves = tuple((int(down), int(right)) for down, right in fields["moves"])
+        grid = Grid(tuple(str(row) for row in fields["tiles"]), moves)
+    return MDP(
+        matrix,
+        rewards,
+        float(fields["discount"]),
+        np.asarray(fields["start"], dtype=np.float64),
+        np.asarray(fields["terminal"], dtype=bool),
+        str(fields["name"]),
+        grid,
+    )
+
+
+def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Write a file that appears under its name only when it is complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o666 & ~_umask())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

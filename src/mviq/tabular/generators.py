@@ -1,0 +1,225 @@
+"""MDPs made from a few numbers: random ones (seeded) and small ones whose answer is known."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mviq.tabular.grid import DOWN, LEFT, RIGHT, UP, Grid
+from mviq.tabular.mdp import MDP
+
+_BLOCK = 100_000  # rows drawn at a time, so that temporaries stay small
+
+
+def garnet(
+    states: int = 100,
+    actions: int = 4,
+    branching: int = 5,
+    discount: float = 0.9,
+    seed: int = 0,
+) -> MDP:
+    """Random MDP: every action leads to ``branching`` random states, and pays N(0, 1).
+
+    The probabilities are uniform on the simplex.
+    """
+    _check_at_least(1, states=states, actions=actions, branching=branching)
+    if branching > states:
+        raise ValueError(f"branching must be at most the number of states, got {branching}")
+    rng = np.random.default_rng(seed)
+    rows = states * actions
+    columns = np.empty((rows, branching), dtype=np.int32)
+    probabilities = np.empty((rows, branching))
+    for first in range(0, rows, _BLOCK):
+        block = slice(first, min(first + _BLOCK, rows))
+        columns[block] = _distinct(rng, block.stop - first, branching, states)
+        probabilities[block] = rng.dirichlet(np.ones(branching), size=block.stop - first)
+    wide = rows * branching >= 2**31
+    ends = np.arange(rows + 1, dtype=np.int64 if wide else np.int32) * branching
+    return MDP(
+        transitions=sparse.csr_array(
+            (probabilities.ravel(), columns.ravel(), ends), shape=(rows, states)
+        ),
+        rewards=rng.standard_normal((states, actions)),
+        discount=discount,
+        start=np.full(states, 1 / states),
+        terminal=np.zeros(states, dtype=bool),
+        name=f"garnet({states}×{actions})",
+    )
+
+
+def _distinct(rng: np.random.Generator, rows: int, columns: int, states: int) -> NDArray[np.int32]:
+    """Return rows of different states each, in ascending order."""
+    if columns * columns > states:  # collisions would be common: take a part of a permutation
+        chosen = rng.random((rows, states)).argpartition(columns - 1, axis=1)[:, :columns]
+        return np.sort(chosen.astype(np.int32), axis=1)
+    drawn = np.sort(rng.integers(states, size=(rows, columns), dtype=np.int32), axis=1)
+    while (again := (np.diff(drawn, axis=1) == 0).any(axis=1)).any():
+        fresh = rng.integers(states, size=(int(again.sum()), columns), dtype=np.int32)
+        drawn[again] = np.sort(fresh, axis=1)
+    return drawn
+
+
+def chain(states: int = 10, slip: float = 0.1, discount: float = 0.95) -> MDP:
+    """Walk left or right, slipping to the other side now and then; only the right end pays, 1."""
+    _check_at_least(2, states=states)
+    _check_probability(slip=slip)
+    here = np.arange(states)
+    sides = (np.maximum(here - 1, 0), np.minimum(here + 1, states - 1))
+    transitions = np.zeros((states, 2, states))
+    for action in (0, 1):
+        transitions[here, action, sides[action]] += 1 - slip
+        transitions[here, action, sides[1 - action]] += slip
+    rewards = np.zeros((states, 2))
+    rewards[-1] = 1.0
+    return MDP.from_arrays(transitions, rewards, discount, _first(states), name=f"chain({states})")
+
+
+def lock_in_chain(states: int = 8, discount: float = 0.95) -> MDP:
+    """Stay for 0.1 a step, or walk right for nothing until the last state pays 1 a step.
+
+    The way to the end pays off, but only after its news has travelled the whole chain. A policy
+    that drops an action for good, as the explicit Tsallis-KL step does, never hears of it.
+    """
+    _check_at_least(2, states=states)
+    here = np.arange(states)
+    transitions = np.zeros((states, 2, states))
+    transitions[here, 0, here] = 1.0
+    transitions[here, 1, np.minimum(here + 1, states - 1)] = 1.0
+    rewards = np.where(np.arange(2) == 0, 0.1, 0.0) * np.ones((states, 1))
+    rewards[-1] = 1.0
+    return MDP.from_arrays(
+        transitions, rewards, discount, _first(states), name=f"lock-in({states})"
+    )
+
+
+def grid_world(
+    rows: int = 8,
+    columns: int = 8,
+    slip: float = 0.1,
+    walls: float = 0.15,
+    discount: float = 0.95,
+    seed: int = 0,
+) -> MDP:
+    """Walk from the top left to the bottom right, 1 at the goal, around random walls.
+
+    With probability ``slip`` the step goes to one of the two sides. The walls leave a way.
+    """
+    _check_at_least(2, rows=rows, columns=columns)
+    _check_probability(slip=slip)
+    if not 0 <= walls <= 0.4:
+        raise ValueError(f"walls must be a fraction in [0, 0.4], got {walls}")
+    rng = np.random.default_rng(seed)
+    blocked = _walls_with_a_way(rng, rows, columns, walls)
+    return _walk(blocked, slip, discount)
+
+
+def _walls_with_a_way(
+    rng: np.random.Generator, rows: int, columns: int, walls: float
+) -> NDArray[np.bool_]:
+    while True:
+        blocked = rng.random((rows, columns)) < walls
+        blocked[0, 0] = blocked[-1, -1] = False
+        if _reachable(blocked)[-1, -1]:
+            return blocked
+
+
+def _reachable(blocked: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    reached = np.zeros_like(blocked)
+    reached[0, 0] = True
+    while True:
+        grown = reached.copy()
+        grown[1:] |= reached[:-1]
+        grown[:-1] |= reached[1:]
+        grown[:, 1:] |= reached[:, :-1]
+        grown[:, :-1] |= reached[:, 1:]
+        grown &= ~blocked
+        if (grown == reached).all():
+            return reached
+        reached = grown
+
+
+def _walk(blocked: NDArray[np.bool_], slip: float, discount: float) -> MDP:
+    """Return the MDP of walking between tiles; a step into a wall or the rim stays in place."""
+    moves = (LEFT, DOWN, RIGHT, UP)
+    rows, columns = blocked.shape
+    tiles = rows * columns
+    row, column = np.divmod(np.arange(tiles), columns)
+    goal = tiles - 1
+
+    def target(move: tuple[int, int]) -> NDArray[np.intp]:
+        to_row, to_column = row + move[0], column + move[1]
+        outside = (to_row < 0) | (to_row >= rows) | (to_column < 0) | (to_column >= columns)
+        to_row, to_column = np.where(outside, row, to_row), np.where(outside, column, to_column)
+        stopped = outside | blocked[to_row, to_column]
+        return np.where(stopped, np.arange(tiles), to_row * columns + to_column)
+
+    targets = [target(move) for move in moves]
+    entries = [
+        (chance, np.arange(tiles) * 4 + action, targets[(action + turn) % 4])
+        for action in range(4)
+        for turn, chance in ((0, 1 - slip), (1, slip / 2), (3, slip / 2))
+    ]
+    probability = np.concatenate([np.full(tiles, chance) for chance, _, _ in entries])
+    source = np.concatenate([source for _, source, _ in entries])
+    to = np.concatenate([to for _, _, to in entries])
+    terminal = blocked.ravel().copy()
+    terminal[goal] = True
+    inside = ~terminal[source // 4]
+    matrix = sparse.csr_array(
+        (probability[inside], (source[inside], to[inside])), shape=(tiles * 4, tiles)
+    )
+    rewards = matrix[:, [goal]].toarray().reshape(tiles, 4)
+    letters = np.where(blocked.ravel(), "#", ".")
+    letters[0], letters[goal] = "S", "G"
+    lines = tuple("".join(line) for line in letters.reshape(rows, columns))
+    return MDP.from_arrays(
+        matrix,
+        rewards,
+        discount,
+        _first(tiles),
+        terminal,
+        name=f"grid({rows}×{columns})",
+        grid=Grid(lines, moves),
+    )
+
+
+def deep_sea(size: int = 10, discount: float = 0.99) -> MDP:
+    """Dive ``size`` rows deep, one row a step; only the right-most way finds the treasure.
+
+    A step right costs 0.01/size, and the treasure in the last corner is worth 1 (bsuite's deep
+    sea, with the same action everywhere meaning the same direction).
+    """
+    _check_at_least(2, size=size)
+    tiles = size * size
+    row, column = np.divmod(np.arange(tiles), size)
+    end = tiles  # one state beyond the map, below its last row
+    rewards = np.zeros((tiles + 1, 2))
+    rewards[:tiles, 1] = -0.01 / size
+    rewards[tiles - 1, 1] += 1.0
+    below = np.where(row < size - 1, (row + 1) * size, end)
+    to_left = np.where(row < size - 1, below + np.maximum(column - 1, 0), end)
+    to_right = np.where(row < size - 1, below + np.minimum(column + 1, size - 1), end)
+    source = np.concatenate([2 * np.arange(tiles), 2 * np.arange(tiles) + 1])
+    matrix = sparse.csr_array(
+        (np.ones(2 * tiles), (source, np.concatenate([to_left, to_right]))),
+        shape=(2 * (tiles + 1), tiles + 1),
+    )
+    terminal = np.arange(tiles + 1) == end
+    return MDP.from_arrays(
+        matrix, rewards, discount, _first(tiles + 1), terminal, name=f"deep-sea({size})"
+    )
+
+
+def _first(states: int) -> NDArray[np.float64]:
+    return np.asarray(np.arange(states) == 0, dtype=np.float64)
+
+
+def _check_at_least(lowest: int, **numbers: int) -> None:
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int) or number < lowest:
+            raise ValueError(f"{name} must be a whole number ≥ {lowest}, got {number!r}")
+
+
+def _check_probability(**numbers: float) -> None:
+    for name, number in numbers.items():
+        if not 0 <= number <= 1:
+            raise ValueError(f"{name} must be a probability, got {number!r}")

@@ -1,0 +1,101 @@
+"""Gymnasium's toy-text environments as MDPs: their table ``P`` holds every transition."""
+
+from typing import Any, cast
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mviq.tabular.grid import DOWN, LEFT, RIGHT, UP, Grid
+from mviq.tabular.mdp import MDP
+
+Transition = tuple[float, int, float, bool]
+Table = dict[int, dict[int, list[Transition]]]
+
+
+def from_gym(
+    environment: str | gymnasium.Env[Any, Any], discount: float = 0.99, **options: Any
+) -> MDP:
+    """Return the MDP of a toy-text environment, by name or as made.
+
+    A state in which every episode ends is a terminal state. Where a transition ends the episode
+    but its state can also be entered without (in Taxi-v4, from states no episode reaches), it
+    leads to one more state, which is terminal.
+
+    >>> from_gym("FrozenLake-v1", is_slippery=False)
+    MDP(name='FrozenLake-v1', states=16, actions=4, transitions=44, discount=0.99)
+    """
+    made = _make(environment, options) if isinstance(environment, str) else environment
+    name = made.spec.id if made.spec is not None else type(made.unwrapped).__name__
+    table = _table(made, name)
+    moves, terminal = _moves(table)
+    states, actions = len(terminal), len(table[0])
+    source = moves["state"] * actions + moves["action"]
+    shape = (states * actions, states)
+    rewards = np.bincount(source, moves["probability"] * moves["reward"], minlength=shape[0])
+    start = np.zeros(states)
+    start[: len(table)] = getattr(made.unwrapped, "initial_state_distrib", ~terminal[: len(table)])
+    return MDP.from_arrays(
+        sparse.csr_array((moves["probability"], (source, moves["next"])), shape=shape),
+        rewards.reshape(states, actions),
+        discount,
+        start=start / start.sum(),
+        terminal=terminal,
+        name=name,
+        grid=_grid(made),
+    )
+
+
+def _make(name: str, options: dict[str, Any]) -> gymnasium.Env[Any, Any]:
+    try:
+        return gymnasium.make(name, **options)
+    except (gymnasium.error.Error, TypeError, ImportError) as reason:
+        first_line = str(reason).splitlines()[0]
+        raise ValueError(f"Gymnasium cannot make {name!r}: {first_line}") from None
+
+
+def _table(environment: gymnasium.Env[Any, Any], name: str) -> Table:
+    table = getattr(environment.unwrapped, "P", None)
+    if not isinstance(table, dict):
+        raise ValueError(
+            f"{name} is not tabular: it has no table P of transitions (FrozenLake-v1, "
+            "CliffWalking-v1 and Taxi-v4 have one)"
+        )
+    return cast(Table, table)
+
+
+def _moves(table: Table) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return the transitions out of the states that are not terminal, and which states are."""
+    fields = [("state", int), ("action", int), ("probability", float), ("next", int)]
+    fields += [("reward", float), ("ends", bool)]
+    moves = np.array(
+        [
+            (state, action, *transition)
+            for state, row in table.items()
+            for action, transitions in row.items()
+            for transition in transitions
+        ],
+        dtype=fields,
+    )
+    ends_here = np.isin(np.arange(len(table)), moves["next"][moves["ends"]])
+    inside = moves[~ends_here[moves["state"]]]
+    passed_through = np.isin(np.arange(len(table)), inside["next"][~inside["ends"]])
+    if not (ends_here & passed_through).any():
+        return inside, ends_here
+    moves["next"][moves["ends"] & passed_through[moves["next"]]] = len(table)
+    terminal = np.append(ends_here & ~passed_through, True)
+    return moves[~terminal[moves["state"]]], terminal
+
+
+def _grid(environment: gymnasium.Env[Any, Any]) -> Grid | None:
+    """Return the map of the environments that have one with one state per tile."""
+    kind, unwrapped = type(environment.unwrapped).__name__, cast(Any, environment.unwrapped)
+    if kind == "FrozenLakeEnv":
+        tiles = tuple("".join(tile.decode() for tile in row) for row in unwrapped.desc)
+        return Grid(tiles, (LEFT, DOWN, RIGHT, UP))
+    if kind == "CliffWalkingEnv":
+        rows, columns = unwrapped.shape
+        free = ("." * columns,) * (rows - 1)
+        return Grid((*free, "S" + "C" * (columns - 2) + "G"), (UP, RIGHT, DOWN, LEFT))
+    return None

@@ -1,0 +1,175 @@
+"""The solver: a generator of iterations that can be watched, stopped and resumed."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mviq.tabular.algorithms import Algorithm
+from mviq.tabular.diagnostics import Diagnostics, Record
+from mviq.tabular.mdp import MDP
+from mviq.tabular.state import State, begin
+from mviq.tabular.status import Mark, Status
+from mviq.tabular.sweep import improvements, sweep
+
+TOLERANCE = 1e-8
+MAX_ITERATIONS = 10_000
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Gaussian errors added to the action values in every iteration, the same for a seed."""
+
+    scale: float
+    seed: int = 0
+
+    def draw(self, iteration: int, shape: tuple[int, ...]) -> Tensor:
+        """Return the errors of an iteration, which do not depend on the ones before."""
+        rng = np.random.default_rng((self.seed, iteration))
+        return torch.from_numpy(rng.standard_normal(shape)).mul_(self.scale)
+
+
+def iterate(
+    mdp: MDP,
+    algorithm: Algorithm,
+    state: State | None = None,
+    *,
+    tolerance: float = TOLERANCE,
+    noise: Noise | None = None,
+    recentre: bool = False,
+) -> Iterator[State]:
+    """Yield the state after every iteration until one is converged, cycling or diverged.
+
+    Any state ever yielded can be passed in again: the iteration goes on from there, bit for bit.
+    ``recentre`` takes the slowest part of the error out, a constant that decays like γ^k: the
+    policies on the way are the same, the action values differ by a number. It is for MDPs without
+    terminal states, where T(Q + c) = TQ + γc.
+
+    >>> from mviq.tabular import algorithm, lock_in_chain
+    >>> *_, last = iterate(lock_in_chain(), algorithm("vi"))
+    >>> last.verdict.status, round(float(last.q_values[0].max()), 2)
+    (<Status.CONVERGED: 'converged'>, 13.97)
+    """
+    if not tolerance >= 0:
+        raise ValueError(f"tolerance must be ≥ 0, got {tolerance!r}")
+    if recentre and mdp.terminal.any():
+        raise ValueError("recentre needs an MDP without terminal states")
+    state = begin(mdp, algorithm) if state is None else state
+    while state.verdict.status is Status.RUNNING:
+        state = _advance(mdp, algorithm, state, tolerance, noise, recentre)
+        yield state
+
+
+def _advance(
+    mdp: MDP,
+    algorithm: Algorithm,
+    state: State,
+    tolerance: float,
+    noise: Noise | None,
+    recentre: bool,
+) -> State:
+    iteration = state.iteration + 1
+    step = sweep(mdp, algorithm, state.q_values, state.prior)
+    if noise is not None:
+        errors = noise.draw(iteration, tuple(step.q_values.shape))
+        step.q_values[mdp.acting] += errors[mdp.acting]
+    if recentre:
+        step.q_values.add_(_offset(*step.change, mdp.discount))
+    mark = Mark(iteration, step.residual, step.q_values)
+    watch, verdict = state.watch.look(mark, tolerance, step.scale, noisy=noise is not None)
+    prior = state.prior if step.policy is None else step.policy
+    return State(iteration, step.q_values, prior, step.residual, verdict, watch)
+
+
+def _offset(lowest: float, highest: float, discount: float) -> float:
+    """Return what a constant change would still add up to, where the change is nearly constant."""
+    middle, spread = (lowest + highest) / 2, highest - lowest
+    return discount / (1 - discount) * middle if spread < abs(middle) else 0.0
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What came out, how it ended, and how it got there."""
+
+    status: Status
+    reason: str
+    q_values: NDArray[np.float64]
+    """Shape (states, actions); −inf where an action is not available."""
+    values: NDArray[np.float64]
+    """The (regularised) value of every state, as the algorithm backs it up."""
+    policy: NDArray[np.float64]
+    """The algorithm's own policy, stochastic in general."""
+    history: list[Record]
+    state: State
+    """Where to go on from: ``solve(mdp, algorithm, state=solution.state)``."""
+
+    @property
+    def iterations(self) -> int:
+        """Number of iterations from the very first."""
+        return self.state.iteration
+
+    @property
+    def greedy(self) -> NDArray[np.intp]:
+        """The best action of every state, the first among equals."""
+        return np.asarray(self.q_values.argmax(axis=1))
+
+
+def solve(
+    mdp: MDP,
+    algorithm: Algorithm,
+    *,
+    tolerance: float = TOLERANCE,
+    max_iterations: int = MAX_ITERATIONS,
+    state: State | None = None,
+    noise: Noise | None = None,
+    recentre: bool = False,
+    diagnostics: Diagnostics | None = None,
+    stop: Callable[[State], Any] | None = None,
+) -> Solution:
+    """Iterate to an end, at most ``max_iterations`` more, and say how it ended.
+
+    ``stop`` sees every state; when it returns something true, the iteration ends there. Without
+    ``diagnostics`` the history holds the residuals alone, which cost nothing.
+
+    >>> from mviq.tabular import algorithm, lock_in_chain
+    >>> locked = solve(lock_in_chain(), algorithm("tkl-vi"))
+    >>> locked.status.value, round(float(locked.values[0]), 2)
+    ('converged', 2.0)
+    """
+    if max_iterations < 1:
+        raise ValueError(f"max_iterations must be at least 1, got {max_iterations!r}")
+    last = begin(mdp, algorithm) if state is None else state
+    watch = diagnostics if diagnostics is not None else Diagnostics(every=0)
+    history: list[Record] = []
+    reason = f"{max_iterations} iterations"
+    steps = iterate(mdp, algorithm, last, tolerance=tolerance, noise=noise, recentre=recentre)
+    for count, reached in enumerate(islice(steps, max_iterations), start=1):
+        asked = stop is not None and bool(stop(reached))
+        final = asked or count == max_iterations or reached.verdict.status is not Status.RUNNING
+        history.append(watch.record(mdp, algorithm, last, reached, last=final))
+        last = reached
+        if asked:
+            reason = f"asked to stop after iteration {last.iteration}"
+            break
+    return _conclude(mdp, algorithm, last, history, reason)
+
+
+def _conclude(
+    mdp: MDP, algorithm: Algorithm, last: State, history: list[Record], reason: str
+) -> Solution:
+    status, why = last.verdict.status, last.verdict.reason
+    if status is Status.RUNNING:
+        status, why = Status.LIMIT, f"{reason}, residual {last.residual:.3g}"
+    policy = torch.full_like(last.q_values, torch.nan)
+    values = torch.full((mdp.states,), torch.nan, dtype=torch.float64)
+    if status is not Status.DIVERGED:  # of such numbers there may be no policy
+        for rows, step in improvements(algorithm, last.q_values, last.prior):
+            policy[rows], values[rows] = step.policy, step.value
+    values[torch.from_numpy(mdp.terminal)] = 0.0
+    arrays = (last.q_values.numpy(), values.numpy(), policy.numpy())
+    return Solution(status, why, *arrays, history, last)

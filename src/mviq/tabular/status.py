@@ -1,0 +1,108 @@
+"""Does the iteration settle? Told from its residuals, so that it never runs on silently."""
+
+import math
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+from torch import Tensor
+
+ROUNDING = 64 * float(np.finfo(np.float64).eps)  # relative: below it, differences mean nothing
+PATIENCE = 1000  # iterations without a new lowest residual that are never held against a run
+_RUNAWAY = 1e8  # times what bounded rewards can be worth
+
+
+class Status(Enum):
+    """How an iteration stands, or how it ended."""
+
+    RUNNING = "running"
+    CONVERGED = "converged"
+    CYCLING = "cycling"
+    DIVERGED = "diverged"
+    LIMIT = "stopped at the limit"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A moment of the past to compare with."""
+
+    iteration: int
+    residual: float
+    q_values: Tensor
+
+    def distance(self, q_values: Tensor) -> float:
+        """Return how far the action values are from here, in the largest component."""
+        finite = q_values.isfinite()
+        return float((q_values[finite] - self.q_values[finite]).abs().max())
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A status and the reason for it."""
+
+    status: Status
+    reason: str = ""
+
+
+_GO_ON = Verdict(Status.RUNNING)
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What has to be remembered to tell settling from cycling and drifting.
+
+    ``best`` is the moment of the lowest residual. ``anchor`` is set anew whenever the time since
+    it has doubled (Brent's method), so that a cycle of any period returns to it some day.
+    """
+
+    worth: float
+    """Scale of the action values: what the largest reward and entropy are worth for ever."""
+    best: Mark
+    anchor: Mark
+
+    def look(
+        self, now: Mark, tolerance: float, scale: float, *, noisy: bool
+    ) -> tuple["Watch", Verdict]:
+        """Return the watch after one more iteration, and what it makes of it.
+
+        Noise keeps an iteration from settling, so only its divergence is told.
+        """
+        if not now.residual <= _RUNAWAY * self.worth:  # also NaN
+            return self, Verdict(Status.DIVERGED, f"residual {now.residual:.3g} and growing")
+        if now.residual <= max(tolerance, ROUNDING * scale):
+            return self, Verdict(Status.CONVERGED, f"residual {now.residual:.3g}")
+        best = now if now.residual < self.best.residual else self.best
+        watch = replace(self, best=best)
+        if noisy:
+            return replace(watch, best=now), _GO_ON
+        return watch._remember(now), watch._recurrence(now, scale) or watch._stall(now) or _GO_ON
+
+    def _remember(self, now: Mark) -> "Watch":
+        due = now.iteration >= 2 * self.anchor.iteration
+        return replace(self, anchor=now) if due else self
+
+    def _recurrence(self, now: Mark, scale: float) -> Verdict | None:
+        # Comparing two numbers first keeps the arrays out of it for all that still moves.
+        rounding = ROUNDING * max(scale, now.residual)
+        if abs(now.residual - self.anchor.residual) > rounding:
+            return None
+        if self.anchor.distance(now.q_values) > rounding:
+            return None
+        period = now.iteration - self.anchor.iteration
+        return Verdict(Status.CYCLING, f"period {period}, residual {now.residual:.3g}")
+
+    def _stall(self, now: Mark) -> Verdict | None:
+        """Give up when the lowest residual is older than half of the run, and than patience."""
+        waited = now.iteration - self.best.iteration
+        if waited < max(PATIENCE, self.best.iteration):
+            return None
+        lowest = f"residual never below {self.best.residual:.3g}, seen at {self.best.iteration}"
+        if self.best.distance(now.q_values) > 0.5 * waited * self.best.residual:
+            return Verdict(Status.DIVERGED, f"steady drift: {lowest}")
+        return Verdict(Status.CYCLING, f"no fixed period: {lowest}")
+
+
+def start_watching(worth: float, q_values: Tensor) -> Watch:
+    """Return the watch before the first iteration."""
+    mark = Mark(0, math.inf, q_values)
+    return Watch(worth if worth > 0 else 1.0, mark, mark)

@@ -1,0 +1,268 @@
+"""Saving and loading: what comes back is the agent, and no file can run code."""
+
+import base64
+import io
+import json
+import os
+import pickle
+import zipfile
+
+import cloudpickle
+import gymnasium as gym
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from gymnasium import spaces
+from stable_baselines3 import DQN
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.torch_layers import FlattenExtractor
+from stable_baselines3.common.utils import LinearSchedule
+
+from mviq.agents import MVI, QRMVI, register
+from mviq.agents.description import describe, restore
+
+SMALL = {"policy_kwargs": {"net_arch": [16]}, "buffer_size": 500, "seed": 0, "device": "cpu"}
+
+
+def made(cls, **options):
+    return cls("MlpPolicy", "CartPole-v1", **(SMALL | options))
+
+
+def states():
+    return np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+
+
+def tensors(agent):
+    found = dict(agent.policy.state_dict())
+    for index, state in agent.policy.optimizer.state_dict()["state"].items():
+        found |= {f"{index}.{name}": value for name, value in state.items()}
+    return found
+
+
+@pytest.mark.parametrize("cls", [MVI, QRMVI])
+def test_an_agent_comes_back_whole(cls, tmp_path):
+    agent = made(
+        cls,
+        q=3.0,
+        temperature=0.1,
+        form="log",
+        clip=(-1.0, 0.0),
+        entropy_weight=0.5,
+        acting="sample",
+        learning_rate=LinearSchedule(1e-3, 1e-4, 0.5),
+        train_freq=(2, "step"),
+    ).learn(400)
+    agent.save(tmp_path / "agent")
+    again = cls.load(tmp_path / "agent", device="cpu")
+    assert again.family == agent.family
+    assert (again.acting, again.value_limit) == (agent.acting, agent.value_limit)
+    assert again.train_freq == agent.train_freq
+    assert again.lr_schedule(0.7) == agent.lr_schedule(0.7)
+    for name in ("num_timesteps", "_n_updates", "_n_calls", "_episode_num", "status"):
+        assert getattr(again, name) == getattr(agent, name), name
+    assert np.array_equal(*(a.predict(states(), deterministic=True)[0] for a in (agent, again)))
+    for name, value in tensors(agent).items():
+        assert torch.equal(tensors(again)[name], value), name
+
+
+@pytest.mark.parametrize("cls", [MVI, QRMVI])
+def test_learning_goes_on_after_loading(cls, tmp_path):
+    agent = made(cls, munchausen_alpha=0.5).learn(200)
+    agent.save(tmp_path / "agent.zip")
+    again = cls.load(tmp_path / "agent.zip", env=gym.make("CartPole-v1"), device="cpu")
+    again.learn(200, reset_num_timesteps=False)
+    assert again.num_timesteps == 400
+    assert again._n_updates > agent._n_updates
+
+
+def test_another_number_of_environments_and_other_arguments(tmp_path):
+    made(MVI).save(tmp_path / "agent")
+    again = MVI.load(
+        tmp_path / "agent", env=make_vec_env("CartPole-v1", 3), learning_rate=0.5, q=4.0
+    )
+    assert (again.n_envs, again.learning_rate, again.family.q) == (3, 0.5, 4.0)
+    again.learn(300)
+
+
+def test_set_env_checks_spaces_and_predict_needs_no_environment(tmp_path):
+    made(MVI).save(tmp_path / "agent")
+    again = MVI.load(tmp_path / "agent")
+    assert again.predict(states()[0])[0].shape == ()
+    with pytest.raises(ValueError, match="Observation spaces do not match"):
+        again.set_env(gym.make("Acrobot-v1"))
+    again.set_env(gym.make("CartPole-v1"))
+    again.learn(150)
+    with pytest.raises(ValueError, match="Observation spaces do not match"):
+        MVI.load(tmp_path / "agent", env=gym.make("Acrobot-v1"))
+
+
+def test_n_step_agents_and_memory_files(tmp_path):
+    buffer = io.BytesIO()
+    made(QRMVI, n_steps=3).save(buffer)
+    buffer.seek(0)
+    again = QRMVI.load(buffer, env=gym.make("CartPole-v1"))
+    assert again.replay_buffer.n_steps == 3
+
+
+def test_set_parameters_from_a_file_and_a_dictionary(tmp_path):
+    first, second = made(MVI, seed=0), made(MVI, seed=1)
+    first.save(tmp_path / "agent")
+    second.set_parameters(tmp_path / "agent")
+    third = made(MVI, seed=2)
+    third.set_parameters(first.get_parameters())
+    for name, value in tensors(first).items():
+        assert torch.equal(tensors(second)[name], value)
+        assert torch.equal(tensors(third)[name], value)
+
+
+@pytest.mark.parametrize("options", [{}, {"n_steps": 3}])
+def test_replay_buffers_come_back(options, tmp_path):
+    agent = made(MVI, **options).learn(300)
+    agent.save_replay_buffer(tmp_path / "replay")
+    again = made(MVI, **options)
+    again.load_replay_buffer(tmp_path / "replay")
+    assert (again.replay_buffer.pos, again.replay_buffer.full) == (300, False)
+    for name in ("observations", "next_observations", "actions", "rewards", "dones", "timeouts"):
+        assert np.array_equal(*(getattr(a.replay_buffer, name) for a in (agent, again))), name
+
+
+class Bomb:
+    """Pickles to a call that would leave a trace."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+@pytest.fixture
+def trace(tmp_path):
+    path = tmp_path / "executed"
+    yield path
+    assert not path.exists(), "code from the file was run"
+
+
+def test_a_malicious_sb3_file_is_refused_and_not_executed(tmp_path, trace):
+    genuine = tmp_path / "sb3.zip"
+    DQN("MlpPolicy", "CartPole-v1", **SMALL).save(genuine)
+    armed = base64.b64encode(cloudpickle.dumps(Bomb(trace))).decode()
+    malicious = tmp_path / "malicious.zip"
+    with zipfile.ZipFile(genuine) as source, zipfile.ZipFile(malicious, "w") as target:
+        for name in source.namelist():
+            content = source.read(name)
+            if name == "data":
+                data = json.loads(content)
+                data["learning_rate"] = {":type:": "<class 'float'>", ":serialized:": armed}
+                content = json.dumps(data).encode()
+            if name.endswith(".pth"):
+                content = pickle.dumps(Bomb(trace))
+            target.writestr(name, content)
+    # It is a bomb: Stable-Baselines3 sets it off.
+    with pytest.raises(Exception):  # noqa: B017, PT011 - any way it dies will do
+        DQN.load(malicious)
+    assert trace.exists()
+    trace.rmdir()
+    with pytest.raises(ValueError, match="saved by Stable-Baselines3"):
+        MVI.load(malicious)
+    with pytest.raises(ValueError, match="saved by Stable-Baselines3"):
+        made(MVI).set_parameters(malicious)
+
+
+def test_pickles_in_place_of_data_are_refused(tmp_path, trace):
+    bomb = pickle.dumps(Bomb(trace))
+    (tmp_path / "replay.pkl").write_bytes(bomb)
+    with pytest.raises(ValueError, match="not a replay buffer"):
+        made(MVI).load_replay_buffer(tmp_path / "replay.pkl")
+    (tmp_path / "agent.zip").write_bytes(bomb)
+    with pytest.raises(ValueError, match="not a saved mviq agent"):
+        MVI.load(tmp_path / "agent.zip")
+    made(MVI).save(tmp_path / "good.zip")
+    with zipfile.ZipFile(tmp_path / "good.zip") as source:
+        parts = {name: source.read(name) for name in source.namelist()}
+    for name in parts:
+        with zipfile.ZipFile(tmp_path / "bad.zip", "w") as target:
+            for part, content in parts.items():
+                target.writestr(part, bomb if part == name else content)
+        with pytest.raises(ValueError, match="not a saved mviq agent"):
+            MVI.load(tmp_path / "bad.zip")
+
+
+@pytest.mark.parametrize("described", [{"class": "Popen"}, {"eval": "1"}, {"class": "os.system"}])
+def test_a_file_cannot_name_what_is_not_known(described, tmp_path):
+    made(MVI).save(tmp_path / "agent.zip")
+    with zipfile.ZipFile(tmp_path / "agent.zip") as source:
+        parts = {name: source.read(name) for name in source.namelist()}
+    content = json.loads(parts["agent.json"])
+    content["arguments"]["policy_kwargs"] = described
+    parts["agent.json"] = json.dumps(content).encode()
+    with zipfile.ZipFile(tmp_path / "bad.zip", "w") as target:
+        for name, data in parts.items():
+            target.writestr(name, data)
+    with pytest.raises(ValueError, match=r"not known here|not a description"):
+        MVI.load(tmp_path / "bad.zip")
+
+
+def test_what_cannot_be_described_is_refused_unless_excluded(tmp_path):
+    agent = made(MVI, learning_rate=lambda progress: 1e-3 * progress)
+    with pytest.raises(ValueError, match="learning_rate cannot be described"):
+        agent.save(tmp_path / "agent")
+    assert not list(tmp_path.iterdir())
+    agent.save(tmp_path / "agent", exclude=["learning_rate"])
+    again = MVI.load(tmp_path / "agent", learning_rate=lambda progress: 2e-3 * progress)
+    assert again.lr_schedule(0.5) == 1e-3
+    with pytest.raises(ValueError, match="exclude may name"):
+        agent.save(tmp_path / "agent", exclude=["learning_rat"])
+
+
+def test_a_registered_class_can_be_saved(tmp_path):
+    class Halved(FlattenExtractor):
+        def forward(self, observations):
+            return super().forward(observations) / 2
+
+    agent = made(MVI, policy_kwargs={"features_extractor_class": Halved})
+    with pytest.raises(ValueError, match="register"):
+        agent.save(tmp_path / "agent")
+    register(Halved)
+    agent.save(tmp_path / "agent")
+    again = MVI.load(tmp_path / "agent")
+    assert again.policy.features_extractor_class is Halved
+    assert np.array_equal(*(a.predict(states(), deterministic=True)[0] for a in (agent, again)))
+
+
+def test_an_agent_is_not_loaded_as_another(tmp_path):
+    made(QRMVI).save(tmp_path / "agent")
+    with pytest.raises(ValueError, match="class QRMVI, not MVI"):
+        MVI.load(tmp_path / "agent")
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.zip"):
+        MVI.load(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Box(0, 255, (4, 84, 84), np.uint8),
+        spaces.Box(np.array([-1.0, -np.inf]), np.array([2.0, np.inf]), dtype=np.float64),
+        spaces.Discrete(5, start=2),
+        spaces.MultiBinary(3),
+        spaces.MultiDiscrete([3, 4]),
+        spaces.Dict({"a": spaces.Discrete(2), "b": spaces.Box(0, 1, (2,), np.float32)}),
+    ],
+    ids=str,
+)
+def test_spaces_survive_json(space):
+    described = json.loads(json.dumps(describe(space, "space"), allow_nan=False))
+    assert restore(described) == space
+
+
+def test_only_tensors_and_json_are_in_the_file(tmp_path):
+    made(MVI).learn(150).save(tmp_path / "agent.zip")
+    with zipfile.ZipFile(tmp_path / "agent.zip") as archive:
+        assert sorted(archive.namelist()) == [
+            "agent.json",
+            "optimizer.safetensors",
+            "policy.safetensors",
+        ]
+        json.loads(archive.read("agent.json"))
+        assert safetensors.torch.load(archive.read("policy.safetensors"))

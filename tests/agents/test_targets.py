@@ -1,0 +1,88 @@
+"""The one target: against published formulas, hand calculation, and its own scalar form."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn.functional import log_softmax, softmax
+
+from mviq.agents import bellman_target
+from mviq.tsallis import FAMILY, Family
+
+BATCH, ACTIONS = 16, 5
+
+
+def batch(outcomes, seed=0, states=2):
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randn(states * BATCH, outcomes, ACTIONS, generator=generator) / 10
+    rewards = torch.randn(BATCH, 1, generator=generator)
+    actions = torch.randint(ACTIONS, (BATCH, 1), generator=generator)
+    terminated = (torch.rand(BATCH, 1, generator=generator) < 0.3).float()
+    return values, rewards, actions, terminated
+
+
+def test_munchausen_dqn_of_vieillard_et_al():
+    """Their formula written out: r + α clip(τ log π) + γ (1 − d) Σ π (Q − τ log π)."""
+    tau, alpha, low, gamma = 0.03, 0.9, -1.0, 0.99
+    values, rewards, actions, terminated = batch(1)
+    following, current = (q.squeeze(1) for q in values.chunk(2))
+    log_pi = log_softmax(current / tau, -1).gather(1, actions)
+    pi, log_pi_next = softmax(following / tau, -1), log_softmax(following / tau, -1)
+    soft = (pi * (following - tau * log_pi_next)).sum(-1, keepdim=True)
+    expected = rewards + alpha * (tau * log_pi).clamp(low, 0) + gamma * (1 - terminated) * soft
+    found = bellman_target(FAMILY["m-vi"], rewards, actions, terminated, gamma, values)
+    torch.testing.assert_close(found, expected)
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    q=st.sampled_from([1.0, 1.5, 2.0, 3.0, 10.0, math.inf]),
+    form=st.sampled_from(["gap", "log", "truncated_log"]),
+    alpha=st.sampled_from([0.0, 0.9]),
+    temperature=st.sampled_from([0.03, 1.0]),
+    entropy_weight=st.sampled_from([0.0, 0.5, 1.0]),
+    seed=st.integers(0, 100),
+)
+def test_the_mean_quantile_target_is_the_scalar_target(
+    q, form, alpha, temperature, entropy_weight, seed
+):
+    family = Family(q, temperature, alpha, form, entropy_weight=entropy_weight)
+    values, *rest = batch(7, seed, states=1 if alpha == 0 else 2)
+    quantile = bellman_target(family, *rest, 0.9, values)
+    scalar = bellman_target(family, *rest, 0.9, values.mean(1, keepdim=True))
+    assert quantile.shape == (BATCH, 7)
+    torch.testing.assert_close(quantile.mean(1, keepdim=True), scalar)
+
+
+def test_greedy_is_the_target_of_dqn():
+    values, rewards, actions, terminated = batch(1, states=1)
+    found = bellman_target(FAMILY["vi"], rewards, actions, terminated, 0.9, values)
+    best = values.amax(-1)
+    assert torch.equal(found, rewards + (1 - terminated) * 0.9 * best)
+
+
+def test_by_hand():
+    """q = 2, τ = 1, Q = (1, ½, −⅕): π = (¾, ¼, 0), ⟨π,Q⟩ = ⅞, S = ⅜; α(½ − ⅞) = −⅜·0.8."""
+    values = torch.tensor([[1.0, 0.5, -0.2]]).expand(2, 1, 3)
+    one = torch.ones(1, 1)
+    family = Family(2.0, 1.0, munchausen_alpha=0.8)
+    found = bellman_target(family, 2 * one, one.long(), 0 * one, 0.5, values)
+    torch.testing.assert_close(found, torch.tensor([[2 - 0.3 + 0.5 * (0.875 + 0.375)]]))
+
+
+def test_a_terminated_state_has_no_future_but_a_munchausen_term():
+    values, rewards, actions, _ = batch(3)
+    over = torch.ones(BATCH, 1)
+    family = Family(q=2.0, temperature=0.5)
+    found = bellman_target(family, rewards, actions, over, 0.99, values)
+    now = values[BATCH:].mean(1)
+    bonus = family.munchausen(now, family.evaluate(now)).gather(1, actions)
+    torch.testing.assert_close(found, (rewards + bonus).expand(-1, 3))
+
+
+def test_asks_for_the_states_that_munchausen_needs():
+    values, rewards, actions, terminated = batch(1, states=1)
+    with pytest.raises(ValueError, match="32 states"):
+        bellman_target(Family(), rewards, actions, terminated, 0.9, values)
