@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from sb3_contrib import QRDQN
+from stable_baselines3 import DQN
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.callbacks import (
     BaseCallback,
@@ -307,3 +309,17 @@ def test_the_lean_buffer_is_the_buffer_of_sb3(n_envs):
     for a, b in zip(ours.drawn[:5], theirs.drawn[:5], strict=True):
         assert torch.equal(a, b)
         assert a.dtype == b.dtype
+
+
+@pytest.mark.parametrize(("cls", "base"), [(MVI, DQN), (QRMVI, QRDQN)])
+def test_convolutional_weights_are_those_of_the_base_too(cls, base):
+    greedy = {"q": math.inf, "munchausen_alpha": 0.0}
+    weights = []
+    for kind, family in ((cls, greedy), (base, {})):
+        env = Observed(spaces.Box(0, 255, (4, 36, 36), np.uint8))
+        options = {"learning_starts": 20, "target_update_interval": 20, "n_steps": 1}
+        if base is QRDQN:
+            options["policy_kwargs"] = {"n_quantiles": 8}
+        agent = made(kind, env, "CnnPolicy", buffer_size=200, **options, **family).learn(180)
+        weights.append(torch.cat([w.detach().flatten() for w in agent.policy.parameters()]))
+    assert (weights[0] - weights[1]).abs().max() < 1e-4

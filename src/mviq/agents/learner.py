@@ -1,10 +1,6 @@
 """What MVI(q) adds to DQN and QRDQN: the target of the family, and less overhead."""
 
-import io
 import math
-import os
-import pathlib
-from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -25,13 +21,14 @@ from stable_baselines3.common.utils import obs_as_tensor, should_collect_more_st
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
-from mviq.agents import denormals, saving
+from mviq.agents import denormals
 from mviq.agents.diagnostics import (
     DivergenceError,
     largest,
     policy_diagnostics,
     target_residual,
 )
+from mviq.agents.files import SafeFiles
 from mviq.agents.networks import Network, as_function, channels_last, has_modes
 from mviq.agents.replay import TransitionReplayBuffer, is_array
 from mviq.agents.rollout import step, successors
@@ -44,7 +41,7 @@ Status = Literal["new", "learning", "finished", "stopped", "diverged", "failed"]
 DIAGNOSE_EVERY = 100  # updates; often enough for a curve, too seldom to cost anything
 
 
-class Learner(OffPolicyAlgorithm):
+class Learner(SafeFiles):
     """The part that ``MVI`` and ``QRMVI`` share; they say which networks and which loss.
 
     ``family`` is the algorithm as a point of the MVI(q) family, ``status`` how learning stands:
@@ -337,61 +334,6 @@ class Learner(OffPolicyAlgorithm):
         following = successors(new_obs, dones, infos)
         replay_buffer.add(self._last_obs, following, buffer_action, reward, dones, infos)  # type: ignore[arg-type]
         self._last_obs = self._last_original_obs = new_obs
-
-    # Saving
-
-    def save(
-        self,
-        path: str | pathlib.Path | io.BufferedIOBase,
-        exclude: Iterable[str] | None = None,
-        include: Iterable[str] | None = None,
-    ) -> None:
-        """Save the agent, without its replay buffer, to a file that holds data and no code.
-
-        ``exclude`` names arguments that cannot be described, such as a learning rate that is
-        a function; they must be passed to ``load``.
-        """
-        if include:
-            raise ValueError(f"include is not supported, got {list(include)}")
-        saving.save_agent(self, path, set(exclude or ()))
-
-    @classmethod
-    def load(
-        cls,
-        path: str | pathlib.Path | io.BufferedIOBase,
-        env: GymEnv | None = None,
-        device: torch.device | str = "auto",
-        custom_objects: dict[str, Any] | None = None,
-        print_system_info: bool = False,
-        force_reset: bool = True,
-        **kwargs: Any,
-    ) -> Self:
-        """Return the agent of a file; ``custom_objects`` and ``kwargs`` replace its arguments."""
-        return saving.load_agent(cls, path, env, device, {**(custom_objects or {}), **kwargs})
-
-    def set_parameters(
-        self,
-        load_path_or_dict: Any,
-        exact_match: bool = True,
-        device: torch.device | str = "auto",
-    ) -> None:
-        """Put weights and optimiser state in place, from a saved agent or a dictionary."""
-        if not isinstance(load_path_or_dict, dict):
-            _, policy, optimizer = saving.read_archive(load_path_or_dict)
-            load_path_or_dict = {"policy": policy, "policy.optimizer": optimizer}
-        super().set_parameters(load_path_or_dict, exact_match, device)
-
-    def save_replay_buffer(self, path: str | os.PathLike[str]) -> None:  # type: ignore[override]
-        """Save the replay buffer as arrays."""
-        assert self.replay_buffer is not None
-        saving.write_buffer(path, self.replay_buffer)
-
-    def load_replay_buffer(  # type: ignore[override]
-        self, path: str | os.PathLike[str], truncate_last_traj: bool = True
-    ) -> None:
-        """Fill the replay buffer, which must have the kind and size of the one saved."""
-        assert self.replay_buffer is not None
-        saving.read_buffer(path, self.replay_buffer)
 
 
 def _concatenate(first: Any, second: Any) -> Any:
