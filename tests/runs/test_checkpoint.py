@@ -170,18 +170,18 @@ class PowerFailure(BaseException):
 
 def test_a_power_failure_at_any_moment_of_saving_harms_nothing(tmp_path, monkeypatch):
     """The run fails before the first operation on files, then before the second, and so on."""
-    config = cartpole(total_steps=300, eval_every=0)
+    config = cartpole(total_steps=700, eval_every=0)
     train(config, tmp_path / "whole")
     failures = 0
     while not RunDirectory(tmp_path / "broken" / config.name).result:
         with monkeypatch.context() as patch:
-            fail_at(patch, 3 + failures % 14)
+            fail_at(patch, 3 + failures % 10)
             try:
                 train(config, tmp_path / "broken")
             except PowerFailure:
                 failures += 1
             assert failures < 100
-    assert failures >= 14
+    assert failures >= 10
     assert_same_run(config, tmp_path / "whole", tmp_path / "broken")
 
 

@@ -25,9 +25,9 @@ CONFIGS = {
     "atari-machado": atari("Pong", protocol="machado", n_envs=2, n_steps=2),
 }
 KILLED = {  # long enough to be alive whenever the moment comes
-    "cartpole": cartpole(total_steps=4000),
-    "minatar": minatar(total_steps=2000),
-    "atari": atari(total_steps=400),
+    "cartpole": cartpole(total_steps=3000),
+    "minatar": minatar(total_steps=1500),
+    "atari": atari(total_steps=320),
 }
 
 

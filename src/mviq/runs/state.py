@@ -19,7 +19,7 @@ from mviq.runs.snapshot import Arrays, CannotCapture, capture, restore
 _REMEMBERED = (
     *("num_timesteps", "_episode_num", "_n_calls", "_n_updates", "exploration_rate"),
     *("_current_progress_remaining", "_last_obs", "_last_original_obs", "_last_episode_starts"),
-    *("ep_info_buffer", "ep_success_buffer", "_replayed"),
+    *("ep_info_buffer", "ep_success_buffer", "_replayed", "_total_timesteps", "status"),
 )
 _LOGGED = ("name_to_value", "name_to_count", "name_to_excluded")
 _NEXT_EPISODE = 1  # keeps the seeds of environments begun anew apart from other seeds
