@@ -45,7 +45,8 @@ class Observed(gym.Env):
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        self.observation_space.seed(seed)
+        if seed is not None:
+            self.observation_space.seed(seed)
         return self.observation_space.sample(), {}
 
     def step(self, action):
