@@ -160,6 +160,7 @@ def test_a_bar_on_a_terminal_shows_return_speed_and_time_left(monkeypatch):
     screen = io.StringIO()
     bar = Bar(Console(file=screen, force_terminal=True, width=100))
     bar.start(0, 1000)
+    bar.update(396, 12.0)
     bar.update(400, 12.5)
     bar.say("step 400: evaluation 13.0")
     bar.stop()

@@ -89,16 +89,20 @@ class Bar:
     def start(self, step: int, total: int) -> None:
         """Begin."""
         self._first, self._began, self._last = step, time.monotonic(), 0.0
+        self._newest: tuple[int, float | None] = step, None
         self._task = self._bar.add_task("", total=total, completed=step, shown="-", rate=0.0)
         self._bar.start()
 
     def update(self, step: int, mean_return: float | None) -> None:
         """Move the bar, but not more often than an eye can see."""
-        now = time.monotonic()
-        if now - self._last < REFRESH:
-            return
-        self._last = now
-        rate = (step - self._first) / max(now - self._began, 1e-9)
+        self._newest = step, mean_return
+        if time.monotonic() - self._last >= REFRESH:
+            self._draw()
+
+    def _draw(self) -> None:
+        step, mean_return = self._newest
+        self._last = time.monotonic()
+        rate = (step - self._first) / max(self._last - self._began, 1e-9)
         shown = "-" if mean_return is None else f"{mean_return:.1f}"
         self._bar.update(self._task, completed=step, shown=shown, rate=rate)
 
@@ -107,7 +111,9 @@ class Bar:
         self._bar.console.print(text, highlight=False, markup=False)
 
     def stop(self) -> None:
-        """End."""
+        """Show where it ended."""
+        if self._bar.tasks:
+            self._draw()
         self._bar.stop()
 
 
