@@ -255,6 +255,11 @@ class Learner(SafeFiles):
         return (actions if vectorized else actions[0]), state
 
     @torch.inference_mode()
+    def q_values(self, observations: Any) -> Tensor:
+        """Return the action values (batch, actions) of a batch of observations."""
+        return mean_outcome(self._online(obs_as_tensor(observations, self.device)))
+
+    @torch.inference_mode()
     def _choose(self, observations: Any) -> np.ndarray[Any, Any]:
         """Return greedy actions, or samples of the policy where acting says so."""
         q_values = mean_outcome(self._online(observations))

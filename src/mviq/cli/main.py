@@ -11,6 +11,10 @@ from io import TextIOWrapper
 from mviq.cli.errors import OneLineParser, UsageError
 
 COMMANDS = {
+    "train": "train an agent, or continue a run that was interrupted",
+    "resume": "continue a run exactly where it was",
+    "evaluate": "play episodes with the agent of a run and print its returns",
+    "watch": "see the agent of a run play, in a window or as a film",
     "solve": "solve a finite MDP by any algorithm of the family",
     "verify": "check every theorem of the paper numerically",
     "paper": "make a figure of the paper again, with its data and a verdict on its claim",
@@ -20,11 +24,13 @@ COMMANDS = {
 _DESCRIPTION = """\
 MVI(q): Munchausen value iteration regularised by the Tsallis Kullback-Leibler divergence.
 
+  mviq train CartPole-v1 --q 2    train an agent; the same command continues the run exactly
+  mviq evaluate RUN               play 100 episodes with it
+  mviq watch RUN                  see it play
   mviq solve FrozenLake-v1 --q 2  solve a finite MDP, see how it converges
   mviq verify                     check every theorem of the paper numerically
   mviq paper                      list the paper's artefacts this version reproduces
   mviq paper fig1 --out out/fig1  draw one, with the data behind it
-  mviq solve FrozenLake-v1        solve a finite MDP by any algorithm of the family
 """
 
 

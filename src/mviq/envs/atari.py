@@ -88,7 +88,7 @@ def _wrapped(game: str, n_envs: int, protocol: Protocol, **options: Any) -> VecE
         n_envs,
         env_kwargs={
             "frameskip": 1,
-            "repeat_action_probability": protocol.sticky,
+            "repeat_action_probability": 0.0,  # below, where its state can be read
             "max_num_frames_per_episode": MOST_FRAMES,
             **options,
         },
@@ -96,6 +96,7 @@ def _wrapped(game: str, n_envs: int, protocol: Protocol, **options: Any) -> VecE
             "noop_max": protocol.noops,
             "terminal_on_life_loss": protocol.life_loss,
             "clip_reward": protocol.clip_reward,
+            "action_repeat_probability": protocol.sticky,
         },
     )
     return VecTransposeImage(VecFrameStack(env, 4))

@@ -1,0 +1,116 @@
+"""``mviq evaluate``: how good the agent of a run is, in episodes it has not seen."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mviq.cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from mviq.runs.building import Agent
+    from mviq.runs.config import Config
+    from mviq.runs.directory import RunDirectory
+
+_DESCRIPTION = """\
+Play episodes with the agent of a run, greedily and by its policy π, and print the raw, unclipped
+returns: their mean with a 95 % bootstrap interval, median, smallest and largest.
+
+  mviq evaluate runs/CartPole-v1_mvi_q2_seed3_0123abcd --episodes 100
+  mviq evaluate RUN --model best --json | jq .greedy.mean
+"""
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the subcommand."""
+    parser = commands.add_parser(
+        "evaluate",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "path", type=Path, metavar="RUN", help="its directory, or the beginning of its name"
+    )
+    parser.add_argument("--episodes", type=int, default=100, metavar="N", help="how many (100)")
+    add_model_options(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.set_defaults(run=run)
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Add what ``evaluate`` and ``watch`` share."""
+    parser.add_argument(
+        "--model",
+        choices=("final", "best"),
+        help="the last agent, or the one with the best evaluation (final if there is one)",
+    )
+    parser.add_argument("--seed", type=int, metavar="N", help="of the episodes (from the run's)")
+
+
+def open_agent(options: argparse.Namespace, command: str) -> "tuple[RunDirectory, Config, Agent]":
+    """Return a run with the agent asked for, or say what is missing."""
+    from mviq.runs.building import check, load_agent
+    from mviq.runs.directory import RunError, find_run
+
+    try:
+        directory = find_run(options.path)
+        config = directory.config()
+        check(config)
+        final = options.model == "final" or (options.model is None and directory.model.is_file())
+        file = directory.model if final else directory.best_model
+        if not file.is_file():
+            raise UsageError(f"{command}: {options.path} has no {file.name} yet")
+        return directory, config, load_agent(config, file)
+    except (ValueError, RunError) as mistake:
+        raise UsageError(f"{command}: {mistake}") from None
+
+
+def run(options: argparse.Namespace) -> int:
+    """Evaluate and print."""
+    from mviq.runs.evaluation import evaluate, seed_of
+
+    if options.episodes < 1:
+        raise UsageError(f"evaluate: --episodes must be at least 1, got {options.episodes}")
+    _, config, agent = open_agent(options, "evaluate")
+    last = agent.num_timesteps + 1  # other episodes than those of training's own evaluations
+    seed = seed_of(config.seed, last) if options.seed is None else options.seed
+    found = {
+        way: _described(evaluate(agent, config, options.episodes, seed, way))
+        for way in ("greedy", "policy")
+    }
+    if options.json:
+        content = {"env": config.env, "steps": agent.num_timesteps, "seed": seed, **found}
+        print(json.dumps(content, indent=2))
+    else:
+        _print_table(config, agent.num_timesteps, found)
+    return 0
+
+
+def _described(episodes: Any) -> dict[str, Any]:
+    from statistics import median
+
+    from mviq.runs.evaluation import summary
+
+    returns = [episode.total for episode in episodes]
+    return {
+        **summary(returns)._asdict(),
+        "median": median(returns),
+        "min": min(returns),
+        "max": max(returns),
+        "returns": returns,
+        "lengths": [episode.length for episode in episodes],
+    }
+
+
+def _print_table(config: "Config", steps: int, found: dict[str, dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    episodes = len(found["greedy"]["returns"])
+    title = f"{config.env}, {config.algorithm}, q = {config.q:g}: {episodes} episodes, step {steps}"
+    table = Table("acting", "mean return", "95 % interval", "median", "min", "max", title=title)
+    for way, row in found.items():
+        cells = [f"{row[name]:.2f}" for name in ("median", "min", "max")]
+        interval = f"{row['low']:.2f} to {row['high']:.2f}"
+        table.add_row(way, f"{row['mean']:.2f}", interval, *cells)
+    Console(highlight=False).print(table)

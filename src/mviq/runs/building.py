@@ -1,0 +1,119 @@
+"""From a configuration to environments and an agent."""
+
+from typing import Any
+
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.vec_env import VecEnv
+
+from mviq import envs
+from mviq.agents import MVI, QRMVI, FrameReplayBuffer, MinAtarCNN
+from mviq.runs.config import Config, family_fields
+from mviq.runs.directory import RunError
+
+Agent = MVI | QRMVI
+
+
+def make_env(config: Config, n_envs: int, seed: int, evaluation: bool, **options: Any) -> VecEnv:
+    """Return environments of a run, for training or for evaluation."""
+    env = envs.make(
+        config.env,
+        n_envs,
+        seed=seed,
+        protocol=config.protocol,
+        evaluation=evaluation,
+        backend=config.backend,
+        **options,
+    )
+    env.observation_space.seed(seed)  # some environments draw from their space
+    return env
+
+
+def make_agent(config: Config, env: VecEnv) -> Agent:
+    """Return the agent of a run, untrained."""
+    agent_class = MVI if config.critic == "scalar" else QRMVI
+    return agent_class(
+        "MlpPolicy" if config.network == "mlp" else "CnnPolicy",
+        env,
+        acting=config.acting,
+        value_limit=config.value_limit,
+        learning_rate=config.learning_rate,
+        buffer_size=config.buffer_size,
+        learning_starts=config.learning_starts,
+        batch_size=config.batch_size,
+        gamma=config.gamma,
+        train_freq=config.train_every,
+        gradient_steps=config.gradient_steps,
+        **_replay(config),
+        target_update_interval=config.target_every,
+        exploration_initial_eps=config.epsilon_start,
+        exploration_final_eps=config.epsilon_end,
+        exploration_fraction=config.epsilon_fraction,
+        max_grad_norm=config.max_grad_norm,
+        policy_kwargs=_policy_kwargs(config),
+        seed=config.seed,
+        device=device_of(config),
+        **family_fields(config),
+    )
+
+
+def _replay(config: Config) -> dict[str, Any]:
+    """Return the arguments on replay; a buffer that is not SB3's is told itself of n steps."""
+    if config.network != "nature":
+        return {"n_steps": config.n_steps}
+    n_step = {"n_steps": config.n_steps, "gamma": config.gamma}
+    return {"replay_buffer_class": FrameReplayBuffer, "replay_buffer_kwargs": n_step}
+
+
+def _policy_kwargs(config: Config) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "net_arch": list(config.hidden),
+        "optimizer_class": torch.optim.Adam,
+        "optimizer_kwargs": {"eps": config.adam_epsilon},
+    }
+    if config.network == "minatar":
+        options["features_extractor_class"] = MinAtarCNN
+    if config.critic == "quantile":
+        options["n_quantiles"] = config.n_quantiles
+    return options
+
+
+def device_of(config: Config) -> torch.device:
+    """Return the device of a run, or say that there is none of this name."""
+    name = config.device
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"device must be auto, cpu, cuda or cuda:N, got {name!r}") from None
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise RunError(f"device {name} is not there: {torch.cuda.device_count()} CUDA devices")
+    return device
+
+
+def check(config: Config) -> None:
+    """Find out before work starts what cannot be built: environment, extra, device, network."""
+    device_of(config)
+    env = make_env(config, 1, config.seed, evaluation=False)
+    try:
+        _check_spaces(config, env)
+    finally:
+        env.close()
+
+
+def _check_spaces(config: Config, env: VecEnv) -> None:
+    if not isinstance(env.action_space, spaces.Discrete):
+        raise ValueError(f"{config.env} must have discrete actions, it has {env.action_space}")
+    if not isinstance(env.observation_space, spaces.Box | spaces.Discrete):
+        raise ValueError(f"{config.env}: observations {env.observation_space} are not supported")
+    shape = env.observation_space.shape or ()
+    wanted = {"nature": (3, 36), "minatar": (3, 3)}.get(config.network)
+    if wanted is not None and (len(shape) != wanted[0] or min(shape[1:]) < wanted[1]):
+        raise ValueError(f"network {config.network} needs pictures, {config.env} gives {shape}")
+
+
+def load_agent(config: Config, path: Any) -> Agent:
+    """Return a saved agent of a run."""
+    agent_class = MVI if config.critic == "scalar" else QRMVI
+    return agent_class.load(path, device=device_of(config))

@@ -1,0 +1,195 @@
+"""The configuration of one training run: every choice, named, explained and checked.
+
+A field carries its help text, which is also that of the command line. Its default stands beside
+its source in ``presets``. Nothing here loads torch before a configuration is made: help is quick.
+"""
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, get_args
+
+HASH_LENGTH = 8
+SEEDS = 2**31
+
+
+def option(text: str, *, identity: bool = True) -> Any:
+    """Declare a field; ``identity`` says whether it can change what is learnt or measured."""
+    return field(metadata={"help": text, "identity": identity})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Everything that determines a run; ``mviq.runs.resolve`` fills in what is not given."""
+
+    env: str = option("Gymnasium id: CartPole-v1, MinAtar/Breakout-v1, ALE/Pong-v5, …")
+    seed: int = option("seed of everything random in the run")
+    total_steps: int = option("agent steps of training")
+
+    algorithm: Literal["mvi", "m-vi", "tsallis-vi", "soft-vi", "advantage-learning", "vi"] = option(
+        "mvi; vi is DQN, m-vi M-DQN, soft-vi soft DQN"
+    )
+    critic: Literal["scalar", "quantile"] = option("scalar (above DQN) or quantile (above QR-DQN)")
+    q: float = option("entropic index ≥ 1: 1 softmax, 2 sparsemax, inf greedy")
+    temperature: float = option("τ, the scale of action values at which the policy is soft")
+    munchausen_alpha: float = option("α, weight of the Munchausen term, below 1 to learn")
+    form: Literal["gap", "log", "truncated_log", "naive_log"] = option("the Munchausen term")
+    clip: tuple[float, float] | None = option("bounds of the Munchausen term, as -1,0, or none")
+    entropy_weight: float = option("c, weight of the entropy in the bootstrap")
+    policy_method: Literal["exact", "taylor"] = option("exact, or the paper's approximation")
+    acting: Literal["epsilon_greedy", "sample"] = option("how to act while learning")
+
+    gamma: float = option("discount of the future")
+    n_steps: int = option("steps of the return before bootstrapping")
+    n_quantiles: int = option("quantiles of the return, for the quantile critic")
+    network: Literal["mlp", "minatar", "nature"] = option(
+        "mlp, or the convolutions of minatar or nature (Mnih et al. 2015)"
+    )
+    hidden: tuple[int, ...] = option("widths of the fully connected layers, as 512,512, or none")
+
+    learning_rate: float = option("step size of Adam")
+    adam_epsilon: float = option("ε of Adam")
+    max_grad_norm: float | None = option("limit of the gradient's norm, or none")
+    batch_size: int = option("transitions of one update")
+    buffer_size: int = option("transitions the replay buffer holds")
+    learning_starts: int = option("steps of random actions before the first update")
+    train_every: int = option("steps of each environment between updates")
+    gradient_steps: int = option("updates each time")
+    target_every: int = option("steps between copies to the target network")
+    value_limit: float = option("an action value beyond it counts as divergence")
+
+    epsilon_start: float = option("probability of a random action at the beginning")
+    epsilon_end: float = option("probability of a random action after the decay")
+    epsilon_fraction: float = option("fraction of the steps over which it decays linearly")
+
+    n_envs: int = option("environments stepped together")
+    protocol: Literal["sb3", "machado"] = option("Atari: sb3 (life loss) or machado (sticky)")
+    backend: Literal["wrappers", "vector"] = option(
+        "Atari: wrappers (resumes exactly) or vector (ale-py's, faster; resumes with a new episode)"
+    )
+
+    log_every: int = option("steps between rows of progress.csv")
+    eval_every: int = option("steps between evaluations; 0 for none")
+    eval_episodes: int = option("episodes of an evaluation")
+
+    threads: int = option("threads of torch; results depend on it in the last bits")
+    device: str = option("cpu, cuda, cuda:1, …, or auto", identity=False)
+    checkpoint_every: int = option("steps between checkpoints", identity=False)
+    keep_checkpoint: bool = option("keep the last checkpoint of a finished run", identity=False)
+    track: Literal["none", "tensorboard"] = option(
+        "none, or tensorboard for event files", identity=False
+    )
+    video: bool = option("film an episode at every evaluation", identity=False)
+
+    def __post_init__(self) -> None:
+        _check_types(self)
+        _check_ranges(self)
+        _check_together(self)
+
+    @property
+    def hash(self) -> str:
+        """Return a short name of everything that determines the result."""
+        names = [f.name for f in fields(self) if f.metadata["identity"]]
+        values = asdict(self)
+        text = json.dumps({name: values[name] for name in names}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:HASH_LENGTH]
+
+    @property
+    def name(self) -> str:
+        """Return the name of the run's directory."""
+        env = self.env.replace("/", "-")
+        return f"{env}_{self.algorithm}_q{self.q:g}_seed{self.seed}_{self.hash}"
+
+
+AT_LEAST_ONE = (
+    *("total_steps", "n_steps", "n_quantiles", "batch_size", "buffer_size", "train_every"),
+    *("gradient_steps", "target_every", "n_envs", "log_every", "eval_episodes", "threads"),
+    "checkpoint_every",
+)
+POSITIVE = ("learning_rate", "adam_epsilon", "value_limit", "epsilon_fraction")
+PROBABILITIES = ("gamma", "epsilon_start", "epsilon_end", "epsilon_fraction")
+
+
+def _check_types(config: Config) -> None:
+    """Require of every field what its annotation says; an integer will do for a float."""
+    for declared in fields(config):
+        value = getattr(config, declared.name)
+        if not fits(value, declared.type):
+            _refuse(declared.name, value, spoken(declared.type))
+        if declared.type is float:  # q=2 and q=2.0 are one run, and have one name
+            object.__setattr__(config, declared.name, float(value))
+
+
+def fits(value: object, kind: Any) -> bool:
+    """Return whether a value is of an annotated type."""
+    choices = get_args(kind)
+    if kind in (int, float):
+        numbers = (int,) if kind is int else (int, float)
+        return isinstance(value, numbers) and not isinstance(value, bool)
+    if isinstance(kind, type) and not choices:
+        return isinstance(value, kind)
+    if getattr(kind, "__origin__", None) is Literal:
+        return value in choices
+    if getattr(kind, "__origin__", None) is tuple:
+        if not isinstance(value, tuple):
+            return False
+        kinds = choices[:1] * len(value) if choices[-1] is Ellipsis else choices
+        return len(kinds) == len(value) and all(map(fits, value, kinds))
+    return any(value is None if one is type(None) else fits(value, one) for one in choices)
+
+
+def spoken(kind: Any) -> str:
+    """Return what a value of an annotated type looks like, for people."""
+    choices = get_args(kind)
+    if getattr(kind, "__origin__", None) is Literal:
+        return "one of " + ", ".join(map(str, choices))
+    if getattr(kind, "__origin__", None) is tuple:
+        return "numbers separated by commas"
+    if type(None) in choices:
+        return f"{spoken(choices[0])}, or none"
+    return {int: "a whole number", float: "a number", bool: "true or false", str: "text"}[kind]
+
+
+def _check_ranges(config: Config) -> None:
+    for name in AT_LEAST_ONE:
+        _require(config, name, getattr(config, name) >= 1, "at least 1")
+    for name in POSITIVE:
+        _require(config, name, 0 < getattr(config, name) < math.inf, "a finite number > 0")
+    for name in PROBABILITIES:
+        _require(config, name, 0 <= getattr(config, name) <= 1, "between 0 and 1")
+    for name in ("eval_every", "learning_starts"):
+        _require(config, name, getattr(config, name) >= 0, "at least 0")
+    _require(config, "seed", 0 <= config.seed < SEEDS, f"between 0 and {SEEDS - 1}")
+    norm = config.max_grad_norm
+    _require(config, "max_grad_norm", norm is None or norm > 0, "a number > 0, or none")
+    _require(config, "hidden", all(width >= 1 for width in config.hidden), "widths of at least 1")
+
+
+def _check_together(config: Config) -> None:
+    """Require that the fields make sense together; the family of algorithms checks its own."""
+    from mviq.tsallis.family import named
+
+    named(config.algorithm, **family_fields(config))
+    size = config.buffer_size
+    _require(config, "batch_size", config.batch_size <= size, f"at most buffer_size = {size}")
+    total = config.total_steps
+    starts = f"below total_steps = {total}, or nothing is learnt"
+    _require(config, "learning_starts", config.learning_starts < total, starts)
+    parallel = f"at least n_envs × n_steps = {config.n_envs * config.n_steps}"
+    _require(config, "buffer_size", size >= config.n_envs * config.n_steps, parallel)
+
+
+def family_fields(config: Config) -> dict[str, Any]:
+    """Return the fields that say which point of the MVI(q) family is learnt."""
+    names = ("q", "temperature", "munchausen_alpha", "form", "clip")
+    return {name: getattr(config, name) for name in (*names, "entropy_weight", "policy_method")}
+
+
+def _require(config: Config, name: str, good: bool, allowed: str) -> None:
+    if not good:
+        _refuse(name, getattr(config, name), allowed)
+
+
+def _refuse(name: str, value: object, allowed: str) -> None:
+    raise ValueError(f"{name} must be {allowed}, got {value!r}")

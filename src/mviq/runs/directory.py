@@ -1,0 +1,147 @@
+"""The directory of a run: where its files are, who works on it, and whether it is finished."""
+
+import json
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from mviq.runs.config import Config
+from mviq.runs.files import write_durably
+from mviq.runs.overrides import as_yaml, read_file
+from mviq.runs.presets import defaults, resolve
+
+PACKAGES = (
+    *("mviq", "torch", "numpy", "gymnasium", "stable-baselines3", "sb3-contrib", "numba"),
+    *("ale-py", "minatar", "opencv-python-headless"),
+)
+
+
+class RunError(Exception):
+    """A run cannot go on, for a reason outside of it; the message is one line for the user."""
+
+
+class BusyError(RunError):
+    """Another process works on the run."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended."""
+
+    status: str
+    """finished or diverged."""
+    steps: int
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """The places of a run's files."""
+
+    path: Path
+
+    config_file = property(lambda self: self.path / "config.yaml")
+    system_file = property(lambda self: self.path / "system.json")
+    result_file = property(lambda self: self.path / "result.json")
+    progress = property(lambda self: self.path / "progress.csv")
+    evaluations = property(lambda self: self.path / "evaluations.csv")
+    timing = property(lambda self: self.path / "timing.csv")
+    checkpoints = property(lambda self: self.path / "checkpoints")
+    tensorboard = property(lambda self: self.path / "tensorboard")
+    videos = property(lambda self: self.path / "videos")
+    model = property(lambda self: self.path / "model.zip")
+    best_model = property(lambda self: self.path / "best_model.zip")
+
+    @property
+    def result(self) -> Result | None:
+        """Return how the run ended, None if it has not."""
+        if not self.result_file.is_file():
+            return None
+        return Result(**json.loads(self.result_file.read_text(encoding="utf-8")))
+
+    def finish(self, result: Result) -> None:
+        """Write down how the run ended."""
+        write_durably(self.result_file, _json(asdict(result)))
+
+    def config(self) -> Config:
+        """Return the configuration the run was made with."""
+        if not self.config_file.is_file():
+            raise ValueError(f"{self.path} is not the directory of a run: it has no config.yaml")
+        return resolve(**read_file(self.config_file))
+
+    def settle(self, config: Config) -> None:
+        """Write down the configuration; a directory that belongs to another run is refused."""
+        if self.config_file.is_file() and self.config().hash != config.hash:
+            raise RunError(f"{self.config_file} was changed: it is not the run of this name")
+        text = as_yaml(config, defaults(config.env, config.algorithm))
+        write_durably(self.config_file, text.encode())
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes away; the lock goes with the process, however it ends."""
+        lock = FileLock(self.path / ".lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise BusyError(f"another process is working on {self.path}") from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def find_run(path: Path) -> RunDirectory:
+    """Return the run of a directory, or the only run whose name begins like that."""
+    directory = RunDirectory(path)
+    if directory.config_file.is_file():
+        return directory
+    found = [RunDirectory(p) for p in sorted(path.parent.glob(path.name + "*"))]
+    found = [run for run in found if run.config_file.is_file()]
+    if len(found) > 1:
+        names = ", ".join(run.path.name for run in found[:3])
+        raise ValueError(f"{path} is the beginning of {len(found)} runs: {names}, …")
+    return found[0] if found else directory
+
+
+def system() -> dict[str, Any]:
+    """Return the versions and the hardware that results can depend on."""
+    import torch
+
+    devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return {
+        "versions": {name: _version(name) for name in PACKAGES},
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+        "processor": torch.backends.cpu.get_cpu_capability(),
+        "cores": os.cpu_count(),
+        "gpus": devices,
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _json(content: Any) -> bytes:
+    return (json.dumps(content, indent=2) + "\n").encode()
+
+
+def write_system(directory: RunDirectory) -> list[str]:
+    """Write down the system, and return what has changed since an earlier session."""
+    now, file = system(), directory.system_file
+    before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else now
+    write_durably(file, _json(now))
+    flat = {**before["versions"], "processor": before["processor"], "python": before["python"]}
+    new = {**now["versions"], "processor": now["processor"], "python": now["python"]}
+    return [f"{name} {flat.get(name)} → {new[name]}" for name in new if flat.get(name) != new[name]]

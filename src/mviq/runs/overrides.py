@@ -1,0 +1,149 @@
+"""Settings as people write them: on the command line, in YAML and in TOML."""
+
+import argparse
+import tomllib
+from dataclasses import Field, fields
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from mviq.runs.config import Config, fits, spoken
+from mviq.runs.presets import Defaults
+
+FIELDS: dict[str, Field[Any]] = {declared.name: declared for declared in fields(Config)}
+NOTHING = ("none", "null", "")
+
+
+def parse(name: str, text: str) -> Any:
+    """Return the value of a field written as text.
+
+    >>> parse("total_steps", "5e5"), parse("q", "inf"), parse("hidden", "512,512")
+    (500000, inf, (512, 512))
+    >>> parse("clip", "none") is None
+    True
+    """
+    kind = FIELDS[name].type
+    try:
+        return _read(text.strip(), kind)
+    except ValueError:
+        raise ValueError(f"{name} must be {spoken(kind)}, got {text!r}") from None
+
+
+def _read(text: str, kind: Any) -> Any:
+    choices = get_args(kind)
+    origin = getattr(kind, "__origin__", None)
+    if origin is Literal:
+        return text
+    if origin is tuple:
+        if text.lower() in NOTHING:
+            return ()
+        return tuple(_read(part, choices[0]) for part in text.strip("()[]").split(","))
+    if type(None) in choices:
+        return None if text.lower() in NOTHING else _read(text, choices[0])
+    if kind is bool:
+        return _truth(text)
+    if kind is int:
+        return _whole(text)
+    return kind(text)
+
+
+def _truth(text: str) -> bool:
+    if text.lower() not in ("true", "yes", "1", "false", "no", "0"):
+        raise ValueError(text)
+    return text.lower() in ("true", "yes", "1")
+
+
+def _whole(text: str) -> int:
+    """Return a whole number, also from 5e5 or 500_000."""
+    try:
+        return int(text)
+    except ValueError:
+        number = float(text)
+        if number != int(number):
+            raise
+        return int(number)
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """Return the settings of a YAML or TOML file; a wrong one is named with the file."""
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    try:
+        found = _load(path)
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} must hold settings as 'name: value', got {type(found).__name__}")
+    return {name: _from_file(path, name, value) for name, value in found.items()}
+
+
+def _load(path: Path) -> Any:
+    if path.suffix == ".toml":
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    if path.suffix not in (".yaml", ".yml"):
+        raise ValueError(f"{path} must end in .yaml, .yml or .toml")
+    import yaml
+
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+
+
+def _from_file(path: Path, name: Any, value: Any) -> Any:
+    """Return a value of a file as its field wants it; YAML reads 1e-3 as text, for example."""
+    if name not in FIELDS:
+        return value  # resolve names it, with the closest
+    kind = FIELDS[name].type
+    plain = tuple(value) if isinstance(value, list) else value
+    if fits(plain, kind):
+        return plain
+    try:
+        return parse(name, "none" if value is None else str(value))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Give a parser one option per field; what is not given is not in the namespace."""
+    group = parser.add_argument_group("settings of the run (default: the preset's, see --explain)")
+    for name, declared in FIELDS.items():
+        if name == "env":
+            continue
+        flag = "--" + name.replace("_", "-")
+        text = declared.metadata["help"].replace("%", "%%")
+        options: dict[str, Any] = {"help": text, "default": argparse.SUPPRESS}
+        if declared.type is bool:
+            group.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
+        else:
+            group.add_argument(flag, metavar=_metavar(declared.type), **options)
+
+
+def _metavar(kind: Any) -> str:
+    if getattr(kind, "__origin__", None) is Literal:
+        return "{" + ",".join(map(str, get_args(kind))) + "}"
+    return {int: "N", float: "X", str: "NAME"}.get(kind, "X,X" if "tuple" in str(kind) else "X")
+
+
+def given(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields that were given on the command line."""
+    found = {name: value for name, value in vars(options).items() if name in FIELDS}
+    found.pop("env", None)
+    return {
+        name: value if isinstance(value, bool) else parse(name, value)
+        for name, value in found.items()
+    }
+
+
+def as_yaml(config: Config, defaults: Defaults) -> str:
+    """Return a configuration as a YAML file that explains itself and can be given back."""
+    import yaml
+
+    lines = []
+    for name, declared in FIELDS.items():
+        value = getattr(config, name)
+        default = defaults.get(name)
+        source = default.source if default is not None and default.value == value else "given"
+        plain = list(value) if isinstance(value, tuple) else value
+        written = yaml.safe_dump(plain, default_flow_style=True, allow_unicode=True).split("\n")[0]
+        lines += [f"# {declared.metadata['help']} ({source})", f"{name}: {written}"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,138 @@
+"""A replay buffer on disk as a log: a checkpoint adds only what is new since the last one.
+
+A buffer is made of rings: arrays whose first axis is time, modulo their length. Item number n,
+counted from the beginning of the run, is at n modulo the length, so a ring is restored from any
+files that together hold its newest items.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from safetensors import safe_open
+from stable_baselines3.common.buffers import ReplayBuffer
+
+from mviq.agents import FrameReplayBuffer
+from mviq.runs.files import digest, write_durably
+
+Array = np.ndarray[Any, Any]
+SEGMENT_BYTES = 2**27  # of one file, so that writing needs little memory
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Arrays that are written together, one item at a time, over and over."""
+
+    name: str
+    arrays: dict[str, Array]
+    count: int
+    """Items written since the beginning of the run."""
+
+    @property
+    def capacity(self) -> int:
+        """Return how many items there are at most."""
+        return len(next(iter(self.arrays.values())))
+
+    def since(self, number: int) -> range:
+        """Return the numbers of the items that have been written since and are still there."""
+        return range(max(number, self.count - self.capacity, 0), self.count)
+
+    def items(self, numbers: range) -> dict[str, Array]:
+        """Return copies of some items."""
+        where = np.arange(numbers.start, numbers.stop) % self.capacity
+        return {name: array[where] for name, array in self.arrays.items()}
+
+    def put(self, numbers: range, items: dict[str, Array]) -> None:
+        """Put items back in their places; what is too old for the ring is left out."""
+        kept = range(max(numbers.start, self.count - self.capacity), min(numbers.stop, self.count))
+        if not kept:
+            return
+        where = np.arange(kept.start, kept.stop) % self.capacity
+        part = slice(kept.start - numbers.start, kept.stop - numbers.start)
+        for name, array in self.arrays.items():
+            array[where] = items[name][part]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A file with items of a ring."""
+
+    ring: str
+    start: int
+    stop: int
+    file: str
+    sha256: str
+
+
+def rings(buffer: ReplayBuffer, rows: int) -> list[Ring]:
+    """Return the rings of a buffer to which so many rows have been added in the run."""
+    if not isinstance(buffer, FrameReplayBuffer):
+        return [Ring("rows", _plain_arrays(buffer), rows)]
+    arrays, _ = buffer.state()
+    frames, written = arrays.pop("frames"), arrays.pop("written")
+    arrays.pop("latest")
+    arrays["numbers"] = np.moveaxis(arrays["numbers"], 1, 0)
+    return [
+        Ring("rows", arrays, rows),
+        *(
+            Ring(f"frames{i}", {"frames": frames[i, : buffer.places]}, int(written[i]))
+            for i in range(buffer.n_envs)
+        ),
+    ]
+
+
+def _plain_arrays(buffer: ReplayBuffer) -> dict[str, Array]:
+    found: dict[str, Array] = {}
+    for name, value in vars(buffer).items():
+        parts = value.items() if isinstance(value, dict) else [("", value)]
+        found |= {f"{name}.{k}".rstrip("."): v for k, v in parts if isinstance(v, np.ndarray)}
+    return found
+
+
+def small_state(buffer: ReplayBuffer) -> dict[str, Any]:
+    """Return what a buffer remembers beside its rings."""
+    state: dict[str, Any] = {"pos": int(buffer.pos), "full": bool(buffer.full)}
+    if isinstance(buffer, FrameReplayBuffer):
+        state["forgotten"] = int(buffer.forgotten)
+        state |= {"written": buffer.written, "latest": buffer.latest}
+    return state
+
+
+def put_small_state(buffer: ReplayBuffer, state: dict[str, Any]) -> None:
+    """Put back what ``small_state`` returned."""
+    for name, value in state.items():
+        if isinstance(value, np.ndarray):
+            getattr(buffer, name)[...] = value
+        else:
+            setattr(buffer, name, value)
+
+
+def append(directory: Path, ring: Ring, before: Iterable[Segment]) -> list[Segment]:
+    """Write the items of a ring that no segment holds, and return the segments it needs now."""
+    known = [segment for segment in before if segment.ring == ring.name]
+    fresh = ring.since(max((segment.stop for segment in known), default=0))
+    oldest = ring.since(0).start
+    kept = [segment for segment in known if segment.stop > oldest]
+    length = max(1, SEGMENT_BYTES // sum(array[0].nbytes for array in ring.arrays.values()))
+    for start in range(fresh.start, fresh.stop, length):
+        kept.append(_write(directory, ring, range(start, min(start + length, fresh.stop))))
+    return kept
+
+
+def _write(directory: Path, ring: Ring, numbers: range) -> Segment:
+    content = safetensors.numpy.save(ring.items(numbers))
+    file = f"{ring.name}-{numbers.start:012d}-{numbers.stop:012d}.safetensors"
+    write_durably(directory / file, content)
+    return Segment(ring.name, numbers.start, numbers.stop, file, digest(content))
+
+
+def read(directory: Path, ring: Ring, segments: Iterable[Segment]) -> None:
+    """Fill a ring from its segments."""
+    for segment in segments:
+        if segment.ring == ring.name:
+            with safe_open(directory / segment.file, "numpy") as stored:
+                items = {name: stored.get_tensor(name) for name in ring.arrays}
+            ring.put(range(segment.start, segment.stop), items)

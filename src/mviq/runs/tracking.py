@@ -1,0 +1,83 @@
+"""Where the logged values go: progress.csv, timing.csv and, if wished, TensorBoard."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from stable_baselines3.common.logger import KVWriter, Logger
+
+from mviq.runs.tables import CLOCK, METRICS, Table, read_rows
+
+
+class TableWriter(KVWriter):
+    """Splits what is logged into what a run determines and what the clock says."""
+
+    def __init__(self, progress: Table, timing: Table) -> None:
+        self.progress, self.timing = progress, timing
+
+    def write(
+        self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0
+    ) -> None:
+        """Add a row to each table."""
+        clock = {name: value for name, value in key_values.items() if name in CLOCK}
+        learnt = {name: value for name, value in key_values.items() if name not in CLOCK}
+        self.progress.append(learnt)
+        self.timing.append({"step": step, **clock, "time/unix": time.time()})
+
+    def close(self) -> None:
+        """Leave the tables open: they belong to the run."""
+
+
+class TensorBoardWriter(KVWriter):
+    """Event files that show the tables, made anew from them when a run is resumed."""
+
+    def __init__(self, folder: Path, progress: Path, timing: Path) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        for old in folder.glob("events.out.tfevents.*"):
+            old.unlink()
+        self._events = SummaryWriter(str(folder))
+        clocks = {row["step"]: row for row in read_rows(timing)}
+        for row in read_rows(progress):
+            step = row["time/total_timesteps"]
+            clock = clocks.get(step, {})
+            self._add({**clock, **row}, int(step), float(clock.get("time/unix", 0.0)))
+
+    def _add(self, values: dict[str, Any], step: int, wall_time: float | None) -> None:
+        for name, value in values.items():
+            if name not in ("step", "time/unix", "time/total_timesteps"):
+                self._events.add_scalar(name, float(value), step, wall_time)
+
+    def write(
+        self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0
+    ) -> None:
+        """Add the values of a step."""
+        self._add(key_values, step, None)
+        self._events.flush()
+
+    def close(self) -> None:
+        """Close the event file."""
+        self._events.close()
+
+
+class Tables:
+    """The tables of a run."""
+
+    def __init__(self, progress: Path, timing: Path, evaluations: Path) -> None:
+        self.progress = Table(progress, METRICS)
+        self.timing = Table(timing, ["step", *CLOCK])
+        self.evaluations = Table(evaluations, ["step", "episode", "return", "length"])
+        self.all = {t.path.name: t for t in (self.progress, self.timing, self.evaluations)}
+
+    def close(self) -> None:
+        """Close the files that are open."""
+        for table in self.all.values():
+            table.close()
+
+    def logger(self, tensorboard: Path | None) -> Logger:
+        """Return a logger for an agent that writes into the tables, which must be open."""
+        writers: list[KVWriter] = [TableWriter(self.progress, self.timing)]
+        if tensorboard is not None:
+            places = self.progress.path, self.timing.path
+            writers.append(TensorBoardWriter(tensorboard, *places))
+        return Logger(None, writers)

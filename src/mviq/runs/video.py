@@ -1,0 +1,111 @@
+"""Films of an agent: mp4 where there is a codec, gif where so named."""
+
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium.error import DependencyNotInstalled
+from stable_baselines3.common.vec_env import VecEnv
+
+from mviq.runs.building import Agent, make_env
+from mviq.runs.config import Config
+from mviq.runs.directory import RunError
+from mviq.runs.evaluation import Episode, Way, actions
+from mviq.runs.state import undisturbed_randomness
+
+Picture = np.ndarray[Any, Any]
+FRAMES_PER_SECOND = 30
+MOST_FRAMES = 5_000
+
+
+def play(
+    agent: Agent, config: Config, seed: int, way: Way = "greedy"
+) -> Iterator[tuple[Picture, Episode]]:
+    """Play one episode, and yield its pictures with the return and length so far."""
+    if not has_screen():
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    env = make_env(config, 1, seed, evaluation=True, **_rendering(config))
+    generator = np.random.default_rng(seed)
+    total, length, over = 0.0, 0, False
+    try:
+        observations = env.reset()
+        while not over and length < MOST_FRAMES:
+            picture = _picture(env)
+            yield picture, Episode(total, length)
+            observations, rewards, _, infos = env.step(actions(agent, observations, generator, way))
+            total, length, over = total + float(rewards[0]), length + 1, "episode" in infos[0]
+        yield picture, Episode(total, length)  # a new episode has begun, and is not shown
+    finally:
+        env.close()
+
+
+def _rendering(config: Config) -> dict[str, Any]:
+    vector = config.network == "nature" and config.backend == "vector"
+    return {} if vector else {"render_mode": "rgb_array"}
+
+
+def _picture(env: VecEnv) -> Picture:
+    try:
+        picture = next(iter(env.get_images()))
+    except DependencyNotInstalled:
+        raise RunError("drawing needs an extra: pip install 'mviq[video]'") from None
+    if picture is None:
+        raise RunError("the environment cannot draw itself")
+    height, width = (2 * (side // 2) for side in picture.shape[:2])  # codecs want even sides
+    return np.ascontiguousarray(picture[:height, :width], dtype=np.uint8)
+
+
+def has_screen() -> bool:
+    """Return whether there is a place for a window."""
+    shown_elsewhere = platform.system() in ("Darwin", "Windows")
+    return shown_elsewhere or any(os.environ.get(x) for x in ("DISPLAY", "WAYLAND_DISPLAY"))
+
+
+def check_filming(agent: Agent, config: Config) -> None:
+    """Find out before work starts whether an episode can be drawn and written."""
+    with undisturbed_randomness():
+        next(play(agent, config, config.seed))
+    _ffmpeg()
+
+
+def film(agent: Agent, config: Config, seed: int, path: Path, way: Way = "greedy") -> Episode:
+    """Write an episode to a file and return what it came to."""
+    with undisturbed_randomness():
+        steps = list(play(agent, config, seed, way))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write = {".gif": _write_gif, ".mp4": _write_mp4}.get(path.suffix)
+    if write is None:
+        raise ValueError(f"a film must be named .mp4 or .gif, got {path}")
+    partial = path.with_name(f"partial-{path.name}")
+    write(partial, [picture for picture, _ in steps])
+    partial.replace(path)
+    return steps[-1][1]
+
+
+def _write_gif(path: Path, pictures: list[Picture]) -> None:
+    from PIL import Image
+
+    first, *rest = (Image.fromarray(picture) for picture in pictures)
+    first.save(path, save_all=True, append_images=rest, duration=1000 // FRAMES_PER_SECOND, loop=0)
+
+
+def _write_mp4(path: Path, pictures: list[Picture]) -> None:
+    height, width = pictures[0].shape[:2]
+    writer = _ffmpeg().write_frames(
+        str(path), (width, height), fps=FRAMES_PER_SECOND, macro_block_size=2
+    )
+    writer.send(None)
+    for picture in pictures:
+        writer.send(picture)
+    writer.close()
+
+
+def _ffmpeg() -> Any:
+    try:
+        import imageio_ffmpeg  # type: ignore[import-untyped]
+    except ImportError:
+        raise RunError("mp4 needs an extra: pip install 'mviq[video]'; gif does not") from None
+    return imageio_ffmpeg

@@ -1,0 +1,155 @@
+"""``mviq train``, ``resume``, ``evaluate`` and ``watch`` as they are typed."""
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from mviq.cli.main import main
+from mviq.runs.directory import RunDirectory
+from mviq.runs.training import train
+from small_runs import COMMON, cartpole
+
+SMALL = [
+    part
+    for name, value in COMMON.items()
+    if name != "keep_checkpoint"
+    for part in (f"--{name.replace('_', '-')}", "16" if name == "hidden" else str(value))
+]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    config = cartpole(total_steps=300)
+    train(config, root)
+    return root / config.name
+
+
+def test_train_then_the_same_command_again(tmp_path, capsys):
+    command = ["train", "CartPole-v1", "--q", "3", "--seed", "2", "--out", str(tmp_path), *SMALL]
+    assert main(command) == 0
+    shown = capsys.readouterr()
+    (place,) = tmp_path.iterdir()
+    assert place.name.startswith("CartPole-v1_mvi_q3_seed2_")
+    assert shown.out == f"finished after 1000 steps: {place}\n"
+    assert "step 252: evaluation" in shown.err
+    assert "\x1b" not in shown.err  # plain, since this is no terminal
+    assert main([*command, "--quiet"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == f"already finished after 1000 steps: {place}\n"
+    assert shown.err == ""
+
+
+def test_settings_come_from_preset_then_file_then_command_line(tmp_path, capsys):
+    file = tmp_path / "settings.toml"
+    file.write_text("q = 3.0\ngamma = 0.9\n")
+    command = ["train", "CartPole-v1", "--config", str(file), "--q", "4", "--explain"]
+    assert main(command) == 0
+    text = capsys.readouterr().out
+    assert "q: 4.0\n" in text
+    assert "gamma: 0.9\n" in text
+    assert "# transitions of one update (Table 1 of the paper)\nbatch_size: 128\n" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "CartPol-v1"], "there is no environment 'CartPol-v1'; did you mean CartPole-v1"),
+        (["train", "CartPole-v1", "--q", "0.5"], "q must be at least 1"),
+        (["train", "CartPole-v1", "--batch-size", "1e6"], "batch_size must be at most buffer_size"),
+        (["train", "CartPole-v1", "--target-every", "0"], "target_every must be at least 1"),
+        (["train", "CartPole-v1", "--device", "tpu0"], "device must be auto, cpu, cuda or cuda:N"),
+        (["train", "CartPole-v1", "--device", "cuda:99"], "device cuda:99 is not there"),
+        (["train", "CartPole-v1", "--out", "/dev/null/runs"], "cannot write /dev/null/runs"),
+        (["train", "Pendulum-v1"], "Pendulum-v1 must have discrete actions"),
+        (["train", "CartPole-v1", "--network", "nature"], "network nature needs pictures"),
+        (["train", "CartPole-v1", "--config", "no.yaml"], "there is no file no.yaml"),
+        (["train", "CartPole-v1", "--preset", "no"], "preset must be one of gym,"),
+        (["resume", "nowhere"], "nowhere is not the directory of a run: it has no config.yaml"),
+        (["evaluate", "nowhere"], "nowhere is not the directory of a run"),
+        (["watch", "nowhere"], "nowhere is not the directory of a run"),
+    ],
+)
+def test_mistakes_are_one_line_before_work_starts(
+    arguments, message, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert len(shown.err.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_extra_is_named(monkeypatch, capsys):
+    make = importlib.import_module("mviq.envs.by_id")
+    monkeypatch.setattr(make, "find_spec", lambda name: None)
+    monkeypatch.setattr(make, "known_ids", list)
+    assert main(["train", "MinAtar/Breakout-v1"]) == 2
+    assert "pip install 'mviq[minatar]'" in capsys.readouterr().err
+
+
+def test_a_run_at_work_is_left_alone(tmp_path, capsys):
+    config = cartpole()
+    directory = RunDirectory(tmp_path / config.name)
+    directory.path.mkdir()
+    directory.settle(config)
+    with directory.locked():
+        assert main(["resume", str(directory.path)]) == 2
+    assert "another process is working on" in capsys.readouterr().err
+
+
+def test_evaluate_prints_a_table_and_json(finished, capsys):
+    assert main(["evaluate", str(finished), "--episodes", "12"]) == 0
+    assert "12 episodes" in capsys.readouterr().out
+    assert main(["evaluate", str(finished), "--episodes", "12", "--json", "--model", "best"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    for way in ("greedy", "policy"):
+        returns = found[way]["returns"]
+        assert len(returns) == len(found[way]["lengths"]) == 12
+        assert found[way]["mean"] == pytest.approx(sum(returns) / 12)
+        assert found[way]["low"] <= found[way]["mean"] <= found[way]["high"]
+    assert main(["evaluate", str(finished), "--episodes", "0"]) == 2
+
+
+def test_watch_films_where_there_is_no_screen(finished, tmp_path, monkeypatch, capsys):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    assert main(["watch", str(finished), "--seed", "5"]) == 0
+    assert (finished / "videos" / "watch_5.mp4").stat().st_size > 0
+    assert main(["watch", str(finished), "--film", str(tmp_path / "it.gif"), "--policy"]) == 0
+    assert (tmp_path / "it.gif").stat().st_size > 0
+    assert main(["watch", str(finished), "--film", str(tmp_path / "it.avi")]) == 2
+    assert "must be named .mp4 or .gif" in capsys.readouterr().err
+
+
+def test_watch_shows_a_window_where_there_is_a_screen(finished, monkeypatch):
+    import matplotlib.pyplot as plt
+
+    shown = []
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    monkeypatch.setattr(plt, "pause", shown.append)
+    assert main(["watch", str(finished)]) == 0
+    assert len(shown) >= 8  # CartPole cannot end sooner
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a signal")
+def test_ctrl_c_says_how_to_go_on(tmp_path):
+    command = [sys.executable, "-m", "mviq", "train", "CartPole-v1", "--out", str(tmp_path), *SMALL]
+    command += ["--total-steps", "100000", "--eval-every", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        while not list(tmp_path.glob("*/checkpoints/step_*")):
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, err = (text.decode() for text in process.communicate())
+    assert process.returncode == 130
+    assert "continue with: mviq resume" in out
+    assert "Traceback" not in err

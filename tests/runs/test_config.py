@@ -1,0 +1,132 @@
+"""Configurations: what is given, what is assumed and why, and what is refused."""
+
+import math
+from dataclasses import fields, replace
+
+import pytest
+
+from mviq.runs import Config, resolve
+from mviq.runs.overrides import as_yaml, parse, read_file
+from mviq.runs.presets import PRESETS, defaults
+
+
+def test_table_1_as_printed():
+    run = resolve("CartPole-v1")
+    assert (run.total_steps, run.train_every, run.buffer_size) == (500_000, 4, 50_000)
+    assert (run.batch_size, run.target_every, run.hidden) == (128, 100, (512, 512))
+    assert (run.learning_rate, run.gamma, run.temperature) == (1e-3, 0.99, 0.03)
+    assert (run.epsilon_start, run.epsilon_end, run.munchausen_alpha) == (0.01, 0.01, 0.9)
+    assert resolve("Acrobot-v1") == replace(run, env="Acrobot-v1", target_every=2500)
+
+
+def test_table_2_as_printed():
+    run = resolve("ALE/Asterix-v5")
+    assert (run.total_steps, run.train_every, run.buffer_size) == (50_000_000, 4, 1_000_000)
+    assert (run.batch_size, run.target_every, run.learning_rate) == (32, 8000, 1e-4)
+    assert (run.epsilon_start, run.epsilon_end, run.epsilon_fraction) == (1.0, 0.01, 0.1)
+    assert (run.network, run.critic, run.gamma) == ("nature", "quantile", 0.99)
+    assert (run.temperature, run.munchausen_alpha, run.q) == (10.0, 0.9, 2.0)
+    tsallis = resolve("ALE/Asterix-v5", algorithm="tsallis-vi")
+    assert (tsallis.temperature, tsallis.munchausen_alpha) == (10.0, 0.0)
+    m_vi = resolve("ALE/Asterix-v5", algorithm="m-vi")
+    assert (m_vi.temperature, m_vi.munchausen_alpha, m_vi.q) == (0.03, 0.9, 1.0)
+    assert (m_vi.form, m_vi.clip) == ("log", (-1.0, 0.0))
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "Acrobot-v1", "MinAtar/Freeway-v1", "ALE/Pong-v5"])
+@pytest.mark.parametrize("algorithm", ["mvi", "m-vi", "vi", "soft-vi", "tsallis-vi"])
+def test_every_default_has_a_source_and_every_field_help(env, algorithm):
+    found = defaults(env, algorithm)
+    names = {f.name for f in fields(Config)}
+    assert found.keys() == names - {"env"}
+    assert all(default.source for default in found.values())
+    assert all(f.metadata["help"] for f in fields(Config))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"q": 0.5}, "q must be at least 1, as learning needs, got 0.5"),
+        ({"batch_size": 60_000}, "batch_size must be at most buffer_size = 50000, got 60000"),
+        ({"target_every": 0}, "target_every must be at least 1, got 0"),
+        ({"temperature": 0.0}, "temperature must be a finite number > 0, got 0"),
+        ({"gamma": 1.5}, "gamma must be between 0 and 1, got 1.5"),
+        ({"learning_rate": math.inf}, "learning_rate must be a finite number > 0, got inf"),
+        ({"total_steps": 50}, "learning_starts must be below total_steps = 50"),
+        ({"seed": -1}, "seed must be between 0 and 2147483647, got -1"),
+        ({"form": "gaps"}, "form must be one of gap, log, truncated_log, naive_log, got 'gaps'"),
+        ({"algorithm": "m-vi", "q": 2.0}, "q of m-vi must be 1.0, got 2.0"),
+        ({"algorithm": "ppo"}, "algorithm must be one of .*, got 'ppo'"),
+        ({"hidden": (0,)}, r"hidden must be widths of at least 1, got \(0,\)"),
+        ({"n_envs": True}, "n_envs must be a whole number, got True"),
+        ({"max_grad_norm": -1.0}, "max_grad_norm must be a number > 0, or none, got -1.0"),
+        ({"buffersize": 3}, "a run has no setting 'buffersize'; did you mean buffer_size?"),
+        ({"preset": "atary"}, "preset must be one of gym, .*, got 'atary'"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_by_name(changes, message):
+    with pytest.raises(ValueError, match=message):
+        resolve("CartPole-v1", **changes)
+
+
+def test_the_name_says_what_the_run_is_and_changes_with_what_matters():
+    run = resolve("MinAtar/Breakout-v1", q=2, seed=3)
+    assert run.name.startswith("MinAtar-Breakout-v1_mvi_q2_seed3_")
+    assert run.name == resolve("MinAtar/Breakout-v1", q=2.0, seed=3).name
+    assert run.hash == replace(run, checkpoint_every=7, track="tensorboard", device="cpu").hash
+    for change in ({"gamma": 0.9}, {"eval_every": 1}, {"threads": 2}, {"clip": (-1.0, 0.0)}):
+        assert run.hash != replace(run, **change).hash
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "MinAtar/Asterix-v1", "ALE/Pong-v5"])
+def test_the_saved_configuration_explains_itself_and_reads_back(env, tmp_path):
+    run = resolve(env, algorithm="vi", max_grad_norm=None, adam_epsilon=1e-9)
+    file = tmp_path / "config.yaml"
+    file.write_text(as_yaml(run, defaults(env, "vi")))
+    assert resolve(**read_file(file)) == run
+    assert "(Table" in file.read_text() or env.startswith("MinAtar")
+    assert "# ε of Adam (given)\nadam_epsilon: 1.0e-09" in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.yaml", "q: 3\ntotal_steps: 1e4\nlearning_rate: 1e-4\nclip: [-1, 0]\nhidden: [64]\n"),
+        ("a.toml", "q = 3\ntotal_steps = 1e4\nlearning_rate = 1e-4\nclip = [-1, 0]\nhidden = [64]"),
+    ],
+)
+def test_files_in_yaml_and_toml(name, content, tmp_path):
+    (tmp_path / name).write_text(content)
+    run = resolve("CartPole-v1", **read_file(tmp_path / name))
+    assert (run.q, run.total_steps, run.learning_rate) == (3.0, 10_000, 1e-4)
+    assert (run.clip, run.hidden) == ((-1, 0), (64,))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.yaml", "q: [1", "is not YAML"),
+        ("a.yaml", "- q", "must hold settings"),
+        ("a.yaml", "q: two", "a.yaml: q must be a number, got 'two'"),
+        ("a.toml", "q = ", "a.toml cannot be read"),
+        ("a.json", "{}", "must end in .yaml, .yml or .toml"),
+        ("a.yaml", "!!python/object/apply:os.getcwd []", "is not YAML"),
+    ],
+)
+def test_files_that_cannot_be_understood_are_named(name, content, message, tmp_path):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=message):
+        read_file(tmp_path / name)
+
+
+def test_numbers_as_people_write_them():
+    assert parse("total_steps", "5e5") == parse("total_steps", "500_000") == 500_000
+    assert parse("q", "inf") == math.inf
+    assert parse("max_grad_norm", "none") is None
+    with pytest.raises(ValueError, match=r"total_steps must be a whole number, got '1\.5'"):
+        parse("total_steps", "1.5")
+
+
+def test_presets_are_all_complete():
+    for preset in PRESETS:
+        resolve("CartPole-v1", preset, learning_starts=10)

@@ -1,0 +1,101 @@
+"""A run that was interrupted is, when finished, bit for bit the run that never was."""
+
+import os
+import random
+import signal
+
+import pytest
+
+from comparing import assert_same_run
+from mviq.runs.directory import RunDirectory
+from mviq.runs.progress import Silent
+from mviq.runs.tables import read_rows
+from mviq.runs.training import Stopped, resume, train
+from small_runs import Crashing, atari, cartpole, crash, minatar
+from victims import train_with_kills
+
+CONFIGS = {
+    "cartpole": cartpole(),
+    "cartpole-everything": cartpole(
+        n_envs=3, n_steps=3, acting="sample", critic="quantile", n_quantiles=5, q=1.5
+    ),
+    "minatar": minatar(),
+    "minatar-seaquest": minatar("Seaquest", eval_every=0, n_steps=2),
+    "atari-sb3": atari("Breakout"),
+    "atari-machado": atari("Pong", protocol="machado", n_envs=2, n_steps=2),
+}
+KILLED = {  # long enough to be alive whenever the moment comes
+    "cartpole": cartpole(total_steps=3000),
+    "minatar": minatar(total_steps=1500),
+    "atari": atari(total_steps=320),
+}
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_crashes_leave_no_trace(config, tmp_path):
+    train(config, tmp_path / "whole")
+    for at in sorted(random.Random(0).sample(range(config.total_steps), 4)):
+        crash(config, tmp_path / "broken", at)
+    train(config, tmp_path / "broken")
+    assert_same_run(config, tmp_path / "whole", tmp_path / "broken")
+
+
+@pytest.mark.parametrize("config", KILLED.values(), ids=KILLED)
+def test_kill_minus_nine_at_random_moments_leaves_no_trace(config, tmp_path):
+    train(config, tmp_path / "whole")
+    places = train_with_kills(config, tmp_path / "killed", 5, seed=1)
+    assert len(places) >= 2
+    assert_same_run(config, tmp_path / "whole", tmp_path / "killed")
+
+
+def test_being_asked_to_stop_loses_nothing_and_leaves_no_trace(tmp_path):
+    config = cartpole()
+
+    class Interrupting(Silent):
+        def update(self, step, mean_return):
+            if step == 332:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Stopped, match="step 336"):  # the next boundary, not a checkpoint's
+        train(config, tmp_path / "stopped", Interrupting())
+    reporter = Crashing()
+    resume(tmp_path / "stopped" / config.name, reporter)
+    assert "continuing at step 336" in reporter.said
+    train(config, tmp_path / "whole")
+    assert_same_run(config, tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_how_often_is_saved_changes_nothing(tmp_path):
+    often, seldom = cartpole(checkpoint_every=20), cartpole(checkpoint_every=5000)
+    assert often.name == seldom.name
+    for config, root in ((often, tmp_path / "often"), (seldom, tmp_path / "seldom")):
+        train(config, root)
+    assert_same_run(often, tmp_path / "often", tmp_path / "seldom")
+
+
+def test_another_seed_is_another_run(tmp_path):
+    train(cartpole(seed=0), tmp_path)
+    train(cartpole(seed=1), tmp_path)
+    tables = [p.read_bytes() for p in tmp_path.glob("*/progress.csv")]
+    assert len(set(tables)) == 2
+
+
+def test_rows_have_no_gaps_and_no_repeats(tmp_path):
+    config = cartpole()
+    for at in (130, 410, 777):
+        crash(config, tmp_path, at)
+    train(config, tmp_path)
+    directory = RunDirectory(tmp_path / config.name)
+    steps = [int(row["time/total_timesteps"]) for row in read_rows(directory.progress)]
+    assert steps == list(range(100, 1001, 100))
+    evaluated = [(int(r["step"]), int(r["episode"])) for r in read_rows(directory.evaluations)]
+    assert evaluated == [(step, i) for step in (252, 500, 752, 1000) for i in (0, 1)]
+
+
+def test_where_an_environment_hides_its_state_a_new_episode_begins_and_is_announced(tmp_path):
+    config = atari("Pong", protocol="machado", backend="vector", total_steps=120)
+    crash(config, tmp_path, 90)
+    reporter = Crashing()
+    result = train(config, tmp_path, reporter)
+    assert result.status == "finished"
+    assert "the environment cannot give its state: starting a new episode here" in reporter.said

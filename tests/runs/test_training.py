@@ -1,0 +1,193 @@
+"""One run as a person meets it: files, evaluation, tracking, divergence."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+from comparing import assert_same_checkpoint
+from mviq.agents import MVI
+from mviq.runs import progress
+from mviq.runs.building import load_agent, make_env
+from mviq.runs.directory import RunDirectory, find_run
+from mviq.runs.evaluation import evaluate, summary
+from mviq.runs.progress import Bar, Lines
+from mviq.runs.tables import METRICS, read_rows
+from mviq.runs.training import train
+from mviq.runs.video import film
+from small_runs import atari, cartpole, crash, minatar
+
+
+def weights(root, config):
+    return load_agent(config, RunDirectory(root / config.name).model).policy.state_dict()
+
+
+@pytest.mark.parametrize("make", [cartpole, minatar])
+def test_evaluation_does_not_disturb_training(make, tmp_path):
+    """With evaluation or without: the same weights, and every generator in the same state."""
+    with_it, without = make(eval_every=100, acting="sample"), make(eval_every=0, acting="sample")
+    for config in (with_it, without):
+        train(config, tmp_path)
+    a, b = weights(tmp_path, with_it), weights(tmp_path, without)
+    assert all(torch.equal(a[name], b[name]) for name in a)
+    states = []
+    for config in (with_it, without):
+        place = RunDirectory(tmp_path / config.name).checkpoints
+        tree = json.loads((sorted(place.glob("step_*"))[-1] / "state.json").read_text())
+        states.append((tree["agent"]["random"], tree["agent"]["action_space"]))
+    assert states[0] == states[1]
+
+
+def test_the_files_of_a_run(tmp_path):
+    config = cartpole(track="tensorboard", keep_checkpoint=False)
+    assert train(config, tmp_path).status == "finished"
+    directory = RunDirectory(tmp_path / config.name)
+    assert directory.config() == config
+    assert json.loads(directory.system_file.read_text())["versions"]["torch"]
+    rows = read_rows(directory.progress)
+    assert {"train/loss", "tsallis/entropy", "tsallis/residual"} <= set().union(*rows)
+    assert {"time/total_timesteps", "rollout/ep_rew_mean", "train/loss"} <= rows[-1].keys()
+    assert set().union(*rows) <= METRICS.keys()
+    assert list(directory.tensorboard.glob("events.*"))
+    evaluations = read_rows(directory.evaluations)
+    assert [float(row["length"]) for row in evaluations] == [
+        float(row["return"]) for row in evaluations
+    ]  # CartPole pays 1 per step
+
+
+def test_evaluations_can_be_repeated_from_the_model(tmp_path):
+    from mviq.runs.evaluation import seed_of
+
+    config = cartpole()
+    train(config, tmp_path)
+    directory = RunDirectory(tmp_path / config.name)
+    agent = load_agent(config, directory.model)
+    again = evaluate(agent, config, config.eval_episodes, seed_of(config.seed, 1000))
+    stored = [r for r in read_rows(directory.evaluations) if r["step"] == "1000"]
+    assert [episode.total for episode in again] == [float(row["return"]) for row in stored]
+
+
+def test_tensorboard_shows_progress_without_repeats_after_a_crash(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    config = cartpole(track="tensorboard", total_steps=600)
+    crash(config, tmp_path, 350)
+    train(config, tmp_path)
+    directory = RunDirectory(tmp_path / config.name)
+    events = EventAccumulator(str(directory.tensorboard))
+    events.Reload()
+    shown = [(event.step, event.value) for event in events.Scalars("train/q_values")]
+    rows = [row for row in read_rows(directory.progress) if "train/q_values" in row]
+    assert [step for step, _ in shown] == [int(row["time/total_timesteps"]) for row in rows]
+    expected = [np.float32(row["train/q_values"]) for row in rows]
+    assert [value for _, value in shown] == expected
+
+
+def test_a_finished_run_is_left_alone(tmp_path):
+    config = cartpole(total_steps=300)
+    first = train(config, tmp_path)
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*") if p.name != ".lock"}
+    assert train(config, tmp_path) == first
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*") if p.name != ".lock"} == before
+
+
+def test_divergence_is_a_result_and_not_tried_again(tmp_path):
+    config = cartpole(value_limit=1e-3)
+    result = train(config, tmp_path)
+    assert result.status == "diverged"
+    assert "learning diverged at step" in result.message
+    assert train(config, tmp_path) == result
+
+
+def test_the_policy_is_sampled_with_a_generator_of_its_own(tmp_path):
+    config = cartpole(temperature=100.0)
+    agent = MVI("MlpPolicy", make_env(config, 1, 0, evaluation=False), temperature=100.0, seed=0)
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    returns = [evaluate(agent, config, 4, seed, "policy") for seed in (1, 1, 2)]
+    assert returns[0] == returns[1] != returns[2]
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_atari_scores_are_raw_and_games_whole():
+    config = atari("Pong")
+    env = make_env(config, 1, seed=0, evaluation=True)
+    env.reset()
+    done, total = False, 0.0
+    while not done:
+        _, rewards, dones, infos = env.step(np.array([0]))
+        done, total = bool(dones[0]), total + float(rewards[0])
+    assert total == infos[0]["episode"]["r"] == -21  # a game of Pong lost by standing still
+
+
+def test_intervals():
+    values = np.random.default_rng(0).normal(5.0, 2.0, 400)
+    mean, low, high = summary(values)
+    assert mean == pytest.approx(values.mean())
+    half = 1.96 * values.std() / 20
+    assert (low, high) == pytest.approx((mean - half, mean + half), abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("config", "suffix"), [(cartpole(), "mp4"), (minatar(), "gif")], ids=["cartpole", "minatar"]
+)
+def test_films(config, suffix, tmp_path):
+    from mviq.runs.building import make_agent
+
+    agent = make_agent(config, make_env(config, 1, 0, evaluation=False))
+    file = tmp_path / f"film.{suffix}"
+    episode = film(agent, config, 3, file)
+    assert episode.length >= 1
+    assert (b"GIF89a" if suffix == "gif" else b"ftyp") in file.read_bytes()[:12]
+    assert [episode] == evaluate(agent, config, 1, 3)
+    with pytest.raises(ValueError, match=r"must be named \.mp4 or \.gif"):
+        film(agent, config, 3, tmp_path / "film.avi")
+
+
+def test_filming_does_not_disturb_training(tmp_path):
+    filmed, plain = (cartpole(total_steps=500, video=video) for video in (True, False))
+    train(filmed, tmp_path / "filmed")
+    train(plain, tmp_path / "plain")
+    assert len(list((tmp_path / "filmed" / filmed.name / "videos").glob("*.mp4"))) == 2
+    a, b = (RunDirectory(tmp_path / kind / plain.name) for kind in ("filmed", "plain"))
+    assert_same_checkpoint(a, b)
+
+
+def test_a_bar_on_a_terminal_shows_return_speed_and_time_left(monkeypatch):
+    screen = io.StringIO()
+    bar = Bar(Console(file=screen, force_terminal=True, width=100))
+    bar.start(0, 1000)
+    bar.update(396, 12.0)
+    bar.update(400, 12.5)
+    bar.say("step 400: evaluation 13.0")
+    bar.stop()
+    shown = screen.getvalue()
+    for part in ("400/1,000 steps", "return 12.5", "steps/s", "left", "evaluation 13.0"):
+        assert part in shown
+
+
+def test_a_log_file_gets_plain_lines_now_and_then(monkeypatch):
+    clock = iter(float(seconds) for seconds in range(0, 1000, 20))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    log = io.StringIO()
+    lines = Lines(log)
+    lines.start(0, 1000)
+    for step in range(100, 500, 100):
+        lines.update(step, 9.25)
+    assert log.getvalue().splitlines() == [
+        "step 200/1000, return 9.2, 5 steps/s, 2 min left",
+        "step 400/1000, return 9.2, 5 steps/s, 2 min left",
+    ]
+
+
+def test_a_run_is_found_by_the_beginning_of_its_name(tmp_path):
+    one, other = cartpole(seed=1), cartpole(seed=2)
+    for config in (one, other):
+        (tmp_path / config.name).mkdir()
+        RunDirectory(tmp_path / config.name).settle(config)
+    assert find_run(tmp_path / "CartPole-v1_mvi_q2_seed1").path.name == one.name
+    with pytest.raises(ValueError, match="is the beginning of 2 runs"):
+        find_run(tmp_path / "CartPole")
