@@ -7,8 +7,9 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
+from stable_baselines3.common.envs import FakeImageEnv
 
-from mviq.agents import FrameReplayBuffer
+from mviq.agents import MVI, FrameReplayBuffer
 from mviq.agents.saving import read_buffer, write_buffer
 
 DEPTH, SIDE = 4, 3
@@ -159,3 +160,18 @@ def test_saved_and_loaded(tmp_path):
 def test_refuses_what_is_not_a_stack():
     with pytest.raises(ValueError, match="frames, height, width"):
         FrameReplayBuffer(10, spaces.Box(0, 1, (4,)), ACTIONS)
+
+
+def test_an_agent_tells_its_buffer_of_n_steps_and_discount():
+    env = FakeImageEnv(screen_height=36, screen_width=36, n_channels=4, channel_first=True)
+    options = {"n_steps": 3, "gamma": 0.5, "buffer_size": 100, "device": "cpu"}
+    agent = MVI("CnnPolicy", env, replay_buffer_class=FrameReplayBuffer, **options)
+    assert (agent.replay_buffer.n_steps, agent.replay_buffer.gamma) == (3, 0.5)
+    with pytest.raises(ValueError, match=r"gamma of the replay buffer must be the agent's 0.5"):
+        MVI(
+            "CnnPolicy",
+            env,
+            replay_buffer_class=FrameReplayBuffer,
+            replay_buffer_kwargs={"gamma": 0.9},
+            **options,
+        )

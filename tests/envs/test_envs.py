@@ -192,3 +192,19 @@ def test_wrong_arguments_are_named():
         envs.make("ALE/Pong-v5", protocol="dopamine")
     with pytest.raises(ValueError, match="n_envs must be at least 1"):
         envs.make("CartPole-v1", 0)
+
+
+def test_machado_presses_no_fire_and_sb3_does():
+    names = {}
+    for protocol in ("machado", "sb3"):
+        env = envs.make("ALE/Breakout-v5", protocol=protocol, backend="wrappers")
+        single = env.unwrapped.envs[0]
+        names[protocol] = str(single)
+        env.close()
+    assert "FireReset" in names["sb3"]
+    assert "FireReset" not in names["machado"]
+
+
+def test_an_unknown_backend_is_refused():
+    with pytest.raises(ValueError, match=r"backend must be one of .*got 'vectr'"):
+        envs.make("ALE/Breakout-v5", backend="vectr")

@@ -18,6 +18,15 @@ def test_dense_and_sparse_give_the_same_mdp() -> None:
         np.testing.assert_array_equal(other.rewards, dense.rewards)
 
 
+def test_the_matrix_of_the_caller_is_neither_changed_nor_kept() -> None:
+    # Two entries of one place: they are summed, but not in the caller's own arrays.
+    given = sparse.csr_array((np.array([0.5, 0.5, 1.0]), [0, 0, 1], [0, 2, 3]), shape=(2, 2))
+    mdp = MDP.from_arrays(given, [[1.0], [0.0]], 0.9)
+    np.testing.assert_array_equal(given.data, [0.5, 0.5, 1.0])
+    given.data[:] = 7
+    np.testing.assert_array_equal(mdp.transitions.toarray(), [[1, 0], [0, 1]])
+
+
 def test_rewards_of_the_next_state_are_averaged() -> None:
     per_next = np.arange(8.0).reshape(2, 2, 2)
     mdp = MDP.from_arrays(P, per_next, 0.9)

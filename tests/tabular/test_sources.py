@@ -102,3 +102,8 @@ def episode(environment, policy, discount: float, seed: int) -> float:
 def test_an_environment_already_made_is_accepted() -> None:
     made = gymnasium.make("FrozenLake-v1", map_name="8x8", is_slippery=False)
     assert from_gym(made).states == 64
+
+
+def test_chains_of_many_states_are_sparse() -> None:
+    for make in (chain, lock_in_chain):
+        assert make(states=100_000).transitions.nnz <= 400_000

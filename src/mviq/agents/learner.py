@@ -1,11 +1,12 @@
 """What MVI(q) adds to DQN and QRDQN: the target of the family, and less overhead."""
 
 import math
+import warnings
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import torch
-from stable_baselines3.common.buffers import ReplayBuffer
+from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.noise import ActionNoise
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
@@ -102,13 +103,33 @@ class Learner(SafeFiles):
         plain = self.n_steps == 1 and not self.optimize_memory_usage
         if self.replay_buffer_class is None and plain and is_array(self.observation_space):
             self.replay_buffer_class = TransitionReplayBuffer
-        super()._setup_model()
+        self._tell_buffer_of_n_steps()
+        with warnings.catch_warnings():  # that nobody has told it
+            warnings.filterwarnings("ignore", message="`n_steps=")
+            super()._setup_model()
         online, target = self._networks()
         channels_last(online)
         self._online: Network = as_function(online)
         self._target: Network = as_function(target)
         self._has_modes = has_modes(online)
         self._weights = list(online.parameters())
+
+    def _tell_buffer_of_n_steps(self) -> None:
+        """Give a buffer of n-step returns the agent's n and γ, as the base gives its own."""
+        kind = self.replay_buffer_class
+        if kind is None or not issubclass(kind, NStepReplayBuffer):
+            return
+        told = self.replay_buffer_kwargs
+        if told.setdefault("gamma", self.gamma) != self.gamma:
+            raise ValueError(
+                f"gamma of the replay buffer must be the agent's {self.gamma!r}, "
+                f"got {told['gamma']!r}"
+            )
+        if told.setdefault("n_steps", self.n_steps) != self.n_steps and self.n_steps != 1:
+            raise ValueError(
+                f"n_steps of the replay buffer must be the agent's {self.n_steps!r}, "
+                f"got {told['n_steps']!r}"
+            )
 
     def _set_training_mode(self, training: bool) -> None:
         if self._has_modes:
@@ -177,8 +198,14 @@ class Learner(SafeFiles):
         value = self._descend(loss.item(), outcomes, gradient)
         if self._n_updates % DIAGNOSE_EVERY == 0:
             self._replayed = samples.observations
-            self._log_policy(evaluated[-batch_size:], samples.actions, predicted)
+            self._log_policy(self._outcomes_at_s(samples, evaluated), samples.actions, predicted)
         return value
+
+    @torch.inference_mode()
+    def _outcomes_at_s(self, samples: Any, evaluated: Tensor) -> Tensor:
+        if self.family.munchausen_alpha > 0:
+            return evaluated[len(samples.actions) :]
+        return self._target(samples.observations)
 
     def _target_outcomes(self, samples: Any) -> Tensor:
         """Return the target network's outcomes at s', then at s where Munchausen needs them."""

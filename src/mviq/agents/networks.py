@@ -47,8 +47,8 @@ def _short_cut(network: BasePolicy) -> Network:
 
     def forward(observations: Tensor) -> Tensor:
         x = observations.float()
-        if divide:
-            x = x.div_(255.0)  # of the bytes of an image, so x is ours
+        if divide:  # where bytes have been converted x is ours
+            x = x / 255.0 if x is observations else x.div_(255.0)
         for layer in layers:
             x = layer(x)
         return x

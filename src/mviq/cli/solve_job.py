@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import os
 import signal
 import sys
 import time
@@ -60,10 +61,10 @@ def run_command(options: argparse.Namespace) -> int:
     """Solve, show and write; Ctrl-C ends the solving and leaves what has been reached."""
     try:
         job = _prepare(options)
+        with _interruptible() as interrupted:
+            _solve_all(job, interrupted)
     except ValueError as mistake:
         raise UsageError(str(mistake)) from None
-    with _interruptible() as interrupted:
-        _solve_all(job, interrupted)
     if options.out is not None:
         write(job)
     show(job)
@@ -121,6 +122,11 @@ def _check_out(out: Path | None, force: bool) -> None:
         return
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out must be a directory, {out} is a file")
+    place = out.absolute()
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        raise ValueError(f"--out cannot be written: {place} is not a writable directory")
     if out.is_dir() and any(out.iterdir()) and not force:
         raise ValueError(f"{out} is not empty; --force writes into it all the same")
 

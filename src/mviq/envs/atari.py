@@ -4,10 +4,20 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, get_args
 
 import numpy as np
-from stable_baselines3.common.env_util import make_atari_env
+from stable_baselines3.common.atari_wrappers import (
+    ClipRewardEnv,
+    EpisodicLifeEnv,
+    FireResetEnv,
+    MaxAndSkipEnv,
+    NoopResetEnv,
+    StickyActionEnv,
+    WarpFrame,
+)
+from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecTransposeImage
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
@@ -67,6 +77,8 @@ def make_atari(
     """
     import ale_py
 
+    if backend not in get_args(Backend):
+        raise ValueError(f"backend must be one of {get_args(Backend)}, got {backend!r}")
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # no banner
     if backend == "vector" or (backend == "auto" and not protocol.life_loss):
         env: VecEnv = AtariVecEnv(game, n_envs, protocol, **options)
@@ -83,7 +95,7 @@ def _wrapped(game: str, n_envs: int, protocol: Protocol, **options: Any) -> VecE
 
     gymnasium.register_envs(ale_py)
     name = "".join(word.capitalize() for word in game.split("_"))
-    env = make_atari_env(
+    env = make_vec_env(
         f"ALE/{name}-v5",
         n_envs,
         env_kwargs={
@@ -92,14 +104,24 @@ def _wrapped(game: str, n_envs: int, protocol: Protocol, **options: Any) -> VecE
             "max_num_frames_per_episode": MOST_FRAMES,
             **options,
         },
-        wrapper_kwargs={
-            "noop_max": protocol.noops,
-            "terminal_on_life_loss": protocol.life_loss,
-            "clip_reward": protocol.clip_reward,
-            "action_repeat_probability": protocol.sticky,
-        },
+        wrapper_class=partial(_wrap, protocol=protocol),
     )
     return VecTransposeImage(VecFrameStack(env, 4))
+
+
+def _wrap(env: Any, protocol: Protocol) -> Any:
+    """Wrap one game; the order is that of Stable-Baselines3's ``AtariWrapper``."""
+    if protocol.sticky > 0:
+        env = StickyActionEnv(env, protocol.sticky)
+    if protocol.noops > 0:
+        env = NoopResetEnv(env, protocol.noops)
+    env = MaxAndSkipEnv(env, skip=4)
+    if protocol.life_loss:
+        env = EpisodicLifeEnv(env)
+    if protocol.fire and "FIRE" in env.unwrapped.get_action_meanings():
+        env = FireResetEnv(env)
+    env = WarpFrame(env)
+    return ClipRewardEnv(env) if protocol.clip_reward else env
 
 
 class AtariVecEnv(VecEnv):

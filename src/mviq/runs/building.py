@@ -58,11 +58,9 @@ def make_agent(config: Config, env: VecEnv) -> Agent:
 
 
 def _replay(config: Config) -> dict[str, Any]:
-    """Return the arguments on replay; a buffer that is not SB3's is told itself of n steps."""
-    if config.network != "nature":
-        return {"n_steps": config.n_steps}
-    n_step = {"n_steps": config.n_steps, "gamma": config.gamma}
-    return {"replay_buffer_class": FrameReplayBuffer, "replay_buffer_kwargs": n_step}
+    """Return the arguments on replay: stacked frames are stored once."""
+    frames = {"replay_buffer_class": FrameReplayBuffer} if config.network == "nature" else {}
+    return {"n_steps": config.n_steps, **frames}
 
 
 def _policy_kwargs(config: Config) -> dict[str, Any]:

@@ -1,5 +1,8 @@
 """MDPs made from a few numbers: random ones (seeded) and small ones whose answer is known."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -64,13 +67,23 @@ def chain(states: int = 10, slip: float = 0.1, discount: float = 0.95) -> MDP:
     _check_probability(slip=slip)
     here = np.arange(states)
     sides = (np.maximum(here - 1, 0), np.minimum(here + 1, states - 1))
-    transitions = np.zeros((states, 2, states))
-    for action in (0, 1):
-        transitions[here, action, sides[action]] += 1 - slip
-        transitions[here, action, sides[1 - action]] += slip
+    moves = [
+        (2 * here + action, sides[side], np.full(states, slip if side != action else 1 - slip))
+        for action in (0, 1)
+        for side in (0, 1)
+    ]
+    transitions = _sparse(states, moves)
     rewards = np.zeros((states, 2))
     rewards[-1] = 1.0
     return MDP.from_arrays(transitions, rewards, discount, _first(states), name=f"chain({states})")
+
+
+def _sparse(states: int, moves: Sequence[tuple[NDArray[Any], ...]]) -> sparse.csr_array:
+    """Return transitions of two actions from moves: rows, next states and probabilities."""
+    rows, following, probabilities = (np.concatenate(part) for part in zip(*moves, strict=True))
+    matrix = sparse.csr_array((probabilities, (rows, following)), shape=(2 * states, states))
+    matrix.eliminate_zeros()
+    return matrix
 
 
 def lock_in_chain(states: int = 8, discount: float = 0.95) -> MDP:
@@ -81,9 +94,8 @@ def lock_in_chain(states: int = 8, discount: float = 0.95) -> MDP:
     """
     _check_at_least(2, states=states)
     here = np.arange(states)
-    transitions = np.zeros((states, 2, states))
-    transitions[here, 0, here] = 1.0
-    transitions[here, 1, np.minimum(here + 1, states - 1)] = 1.0
+    sure, onwards = np.ones(states), np.minimum(here + 1, states - 1)
+    transitions = _sparse(states, [(2 * here, here, sure), (2 * here + 1, onwards, sure)])
     rewards = np.where(np.arange(2) == 0, 0.1, 0.0) * np.ones((states, 1))
     rewards[-1] = 1.0
     return MDP.from_arrays(

@@ -50,8 +50,8 @@ def from_gym(
 def _make(name: str, options: dict[str, Any]) -> gymnasium.Env[Any, Any]:
     try:
         return gymnasium.make(name, **options)
-    except (gymnasium.error.Error, TypeError, ImportError) as reason:
-        first_line = str(reason).splitlines()[0]
+    except (gymnasium.error.Error, TypeError, ImportError, KeyError, ValueError) as reason:
+        first_line = (str(reason).splitlines() or [type(reason).__name__])[0]
         raise ValueError(f"Gymnasium cannot make {name!r}: {first_line}") from None
 
 

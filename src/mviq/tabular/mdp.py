@@ -118,7 +118,7 @@ class MDP:
 def _matrix(transitions: Any) -> tuple[sparse.csr_array, int, int]:
     """Return the transitions in stored form, with the numbers of states and actions."""
     if sparse.issparse(transitions):
-        matrix = sparse.csr_array(transitions, dtype=np.float64)
+        matrix = sparse.csr_array(transitions, dtype=np.float64, copy=True)
         rows, states = matrix.shape
         if states == 0 or rows == 0 or rows % states:
             raise ValueError(

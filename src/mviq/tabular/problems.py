@@ -62,6 +62,8 @@ def problem(text: str, discount: float | None = None) -> MDP:
             f"no problem {name!r}: expected {', '.join([*TOY_TEXT, *GENERATORS])}, "
             "another Gymnasium name, or a .npz file"
         )
+    if "environment" in settings:  # the name of the argument that is not an option
+        raise ValueError(f"{name} has no setting 'environment'")
     return from_gym(name, **settings)
 
 
@@ -100,4 +102,9 @@ def _generate(name: str, settings: dict[str, Any]) -> MDP:
             raise ValueError(f"{name} has no {setting!r}, it has {', '.join(known)}")
         if isinstance(value, str | bool):
             raise ValueError(f"{setting} of {name} must be a number, got {value!r}")
+        default = inspect.signature(GENERATORS[name].make).parameters[setting].default
+        if isinstance(default, int) and not isinstance(value, int):
+            raise ValueError(f"{setting} of {name} must be a whole number, got {value!r}")
+        if setting == "seed" and value < 0:
+            raise ValueError(f"seed of {name} must be ≥ 0, got {value!r}")
     return GENERATORS[name].make(**settings)

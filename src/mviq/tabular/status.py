@@ -67,7 +67,8 @@ class Watch:
 
         Noise keeps an iteration from settling, so only its divergence is told.
         """
-        if not now.residual <= _RUNAWAY * self.worth:  # also NaN
+        bounded = math.isfinite(now.residual) and now.residual <= _RUNAWAY * self.worth
+        if not bounded:
             return self, Verdict(Status.DIVERGED, f"residual {now.residual:.3g} and growing")
         if now.residual <= max(tolerance, ROUNDING * scale):
             return self, Verdict(Status.CONVERGED, f"residual {now.residual:.3g}")
