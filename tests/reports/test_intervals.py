@@ -155,7 +155,7 @@ def measured(estimate, kind, runs, tasks):
     return benchmark.coverage(estimate, benchmark.KINDS[kind], runs, tasks, **options)
 
 
-@pytest.mark.parametrize("estimate", ["mean", "interquartile mean", "optimality gap"])
+@pytest.mark.parametrize("estimate", ["mean", "IQM", "gap"])
 def test_ten_runs_of_five_tasks_are_covered_as_promised(estimate):
     assert 0.92 <= measured(estimate, "normal", 10, 5)["widened"] <= 0.98
 

@@ -110,10 +110,10 @@ def probability_of_improvement(new: ArrayLike, baseline: ArrayLike) -> Array:
     0.6875
     """
     x, y = _pair(new, baseline)
-    difference = x[..., :, None, :] - y[..., None, :, :]
-    wins = (np.sign(difference) + 1) / 2
-    pairs = wins.reshape(*wins.shape[:-3], -1, wins.shape[-1])
-    return _mean_over_tasks(_mean_over_runs(pairs))
+    left, right = x[..., :, None, :], y[..., None, :, :]
+    wins = (left > right).sum(axis=(-3, -2)) + (left == right).sum(axis=(-3, -2)) / 2
+    pairs = (~np.isnan(x)).sum(axis=-2) * (~np.isnan(y)).sum(axis=-2)  # NaN never wins nor ties
+    return _mean_over_tasks(np.where(pairs > 0, wins / np.maximum(pairs, 1), np.nan))
 
 
 def percent_improvement(new: ArrayLike, baseline: ArrayLike, *, floor: float = 0.0) -> Array:
