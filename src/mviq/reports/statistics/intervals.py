@@ -2,7 +2,7 @@
 
 Every task is a stratum: its runs are drawn again from its own runs, with replacement, as many as
 there are. The tasks are fixed; the interval says nothing about tasks that were not run. With few
-runs the percentile interval of rliable is too narrow (it covers 77 % where it says 95 % with three
+runs the percentile interval of rliable is too narrow (it covers 74 % where it says 95 % with three
 runs of one task), so the default widens it by the factor between a normal interval with the biased
 variance and Welch's t interval, which belongs to a mean of normal scores and helps every estimate.
 ``docs/statistics.md`` has the coverage measured, and says why BCa is not offered.
