@@ -1,0 +1,1 @@
+"""From stored runs to numbers, figures and one page. Nothing here imports the learning library."""

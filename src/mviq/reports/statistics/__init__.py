@@ -1,0 +1,58 @@
+"""Honest numbers from a handful of runs: estimates, intervals, normalised scores, alignment.
+
+Scores have shape ``(runs, tasks)``, learning curves ``(runs, tasks, points)``, and NaN says that a
+run is missing. Pure functions of arrays; randomness comes from a seed.
+"""
+
+from mviq.reports.statistics.alignment import Aligned, Record, align, comparable
+from mviq.reports.statistics.estimates import (
+    along_curve,
+    area_under_curve,
+    interquartile_mean,
+    mean,
+    median,
+    optimality_gap,
+    percent_improvement,
+    performance_profile,
+    probability_of_improvement,
+    referenced_improvement,
+    task_means,
+)
+from mviq.reports.statistics.intervals import Interval, curve_interval, interval
+from mviq.reports.statistics.scores import (
+    ATARI,
+    Reference,
+    atari_game,
+    human_normalised,
+    normalised,
+)
+from mviq.reports.statistics.summary import Row, improvements, summarise
+
+__all__ = [
+    "ATARI",
+    "Aligned",
+    "Interval",
+    "Record",
+    "Reference",
+    "Row",
+    "align",
+    "along_curve",
+    "area_under_curve",
+    "atari_game",
+    "comparable",
+    "curve_interval",
+    "human_normalised",
+    "improvements",
+    "interquartile_mean",
+    "interval",
+    "mean",
+    "median",
+    "normalised",
+    "optimality_gap",
+    "percent_improvement",
+    "performance_profile",
+    "probability_of_improvement",
+    "referenced_improvement",
+    "summarise",
+    "task_means",
+]

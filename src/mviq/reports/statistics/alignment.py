@@ -1,0 +1,290 @@
+"""From the records of single runs to arrays: one grid of steps, and every loss said in words.
+
+Runs end at different steps, a seed is missing in one task, a record falls between two points. The
+array that comes out has ``(runs, tasks, points)``, and ``notes`` says what was cut, dropped or
+missing, each with its task and seed, so that a report can print it below the figure.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Literal, TypeVar, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mviq.reports.statistics.checks import Array, as_increasing, check_at_least, check_choice
+
+Unequal = Literal["cut", "drop", "keep"]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one run measured: ``values`` at ``steps``, in one task with one seed."""
+
+    task: str
+    seed: int
+    steps: Array
+    values: Array
+
+    def __post_init__(self) -> None:
+        """Refuse records that are not curves, with the run named."""
+        where = f"of {self.task}, seed {self.seed}"
+        steps, values = np.asarray(self.steps, np.float64), np.asarray(self.values, np.float64)
+        if steps.size:
+            as_increasing(f"steps {where}", steps)
+        if values.shape != steps.shape:
+            raise ValueError(
+                f"values {where} must be one per step, got shapes {values.shape} and {steps.shape}"
+            )
+        if np.isinf(values).any():
+            raise ValueError(
+                f"values {where} must be finite or NaN, got {values[np.isinf(values)][0]}"
+            )
+        object.__setattr__(self, "steps", steps)
+        object.__setattr__(self, "values", values)
+
+    def at(self, steps: Array) -> Array:
+        """Return the last value at or before each step: NaN before the first and after the last.
+
+        >>> run = Record("CartPole-v1", 0, [10, 20, 30], [1.0, 2.0, 3.0])
+        >>> run.at(np.array([5, 10, 25, 30, 31]))
+        array([nan,  1.,  2.,  3., nan])
+        """
+        found = np.searchsorted(self.steps, steps, side="right") - 1
+        inside = (found >= 0) & (steps <= self.end)
+        return np.where(inside, self.values[np.maximum(found, 0)], np.nan)
+
+    @property
+    def start(self) -> float:
+        """The first step that was recorded."""
+        return float(self.steps[0])
+
+    @property
+    def end(self) -> float:
+        """The last step that was recorded."""
+        return float(self.steps[-1])
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """Learning curves of one algorithm on one grid, and what it took to get there."""
+
+    tasks: tuple[str, ...]
+    seeds: tuple[int, ...]
+    steps: Array
+    """The grid, ``(points,)``."""
+    curves: Array
+    """``(runs, tasks, points)``: run i has seed ``seeds[i]`` in every task; NaN is missing."""
+    notes: tuple[str, ...] = field(default=())
+    """What was cut, dropped or missing: one sentence each, empty if nothing was."""
+
+    def final(self, points: int = 1) -> Array:
+        """Return scores ``(runs, tasks)``: the mean over the last points, NaN if one is missing."""
+        check_at_least("points", points, 1)
+        if points > self.steps.size:
+            raise ValueError(f"points must be at most {self.steps.size}, got {points}")
+        return np.asarray(self.curves[..., -points:].mean(axis=-1))
+
+
+def align(
+    records: Iterable[Record],
+    *,
+    unequal: Unequal = "cut",
+    grid: ArrayLike | int | None = None,
+    tasks: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+) -> Aligned:
+    """Put runs on one grid of steps; between two records the earlier one holds.
+
+    Runs of unequal length: ``cut`` keeps the points that every run reached; ``drop`` leaves out
+    the runs that end before the grid does; ``keep`` marks what they lack as NaN, and then the later
+    points are estimated from the survivors alone. ``grid`` is the steps, a number of equally spaced
+    ones, or None for every recorded step. ``tasks`` and ``seeds`` are those expected: one that was
+    found nowhere is a missing run with a note, not a smaller study.
+
+    >>> long = Record("Catch-v0", 0, [10, 20, 30], [1.0, 2.0, 3.0])
+    >>> short = Record("Catch-v0", 1, [10, 20], [1.5, 2.5])
+    >>> found = align([long, short], seeds=[0, 1, 2])
+    >>> found.steps, found.curves[:, 0]
+    (array([10., 20.]), array([[1. , 2. ], [1.5, 2.5], [nan, nan]]))
+    >>> for note in found.notes:
+    ...     print(note)
+    no run of Catch-v0, seed 2
+    cut after step 20, where Catch-v0, seed 1 ends: 1 of 3 points
+    """
+    check_choice("unequal", unequal, get_args(Unequal))
+    runs, notes = _by_task_and_seed(records, tasks, seeds)
+    order = _ordered(tasks, (task for task, _ in runs)), _ordered(seeds, (seed for _, seed in runs))
+    steps = _grid(grid, runs.values())
+    if unequal == "keep":
+        notes += _lacks(steps, runs.values())
+    else:
+        if unequal == "drop":
+            runs, dropped = _drop(steps, runs)
+            notes += dropped
+        steps, cut = _cut(steps, runs.values())
+        notes += cut
+    return Aligned(*order, steps, _stack(runs, *order, steps), tuple(notes))
+
+
+def comparable(algorithms: Mapping[str, Aligned]) -> dict[str, Aligned]:
+    """Restrict several algorithms to the tasks and steps that all of them have.
+
+    A task counts only where every algorithm has a run with a score at the last common step.
+
+    >>> one = align([Record("A", 0, [1, 2], [1.0, 1.0]), Record("B", 0, [1, 2], [2.0, 2.0])])
+    >>> two = align([Record("B", 0, [1, 2, 3], [5.0, 6.0, 7.0])])
+    >>> both = comparable({"one": one, "two": two})
+    >>> both["one"].tasks, both["two"].steps, both["one"].notes, both["two"].notes
+    (('B',), array([1., 2.]), ('left out A: no runs of two',), ('cut at step 2, where one ends',))
+    """
+    if not algorithms:
+        raise ValueError("algorithms must have at least one entry, got none")
+    ends = {name: found.steps[-1] for name, found in algorithms.items()}
+    first = min(ends, key=lambda name: ends[name])
+    short = {name: _until(found, ends[first], first) for name, found in algorithms.items()}
+    steps = sorted(set.intersection(*(set(found.steps) for found in short.values())))
+    if not steps:
+        raise ValueError("algorithms must share at least one step, got none: align on one grid")
+    lacking = {task: _lacking(short, task) for found in short.values() for task in found.tasks}
+    tasks = [task for task, who in lacking.items() if not who]
+    if not tasks:
+        raise ValueError(f"algorithms must share at least one task, got none of {list(lacking)}")
+    return {name: _restrict(found, tasks, steps, lacking) for name, found in short.items()}
+
+
+def _by_task_and_seed(
+    records: Iterable[Record], tasks: Sequence[str], seeds: Sequence[int]
+) -> tuple[dict[tuple[str, int], Record], list[str]]:
+    runs: dict[tuple[str, int], Record] = {}
+    notes: list[str] = []
+    for run in records:
+        if (run.task, run.seed) in runs:
+            raise ValueError(f"records must have each task and seed once, got {_name(run)} twice")
+        runs[run.task, run.seed] = run
+    empty = [place for place, run in runs.items() if run.steps.size == 0]
+    notes += [f"{_name(runs.pop(place))} recorded nothing" for place in empty]
+    if not runs:
+        raise ValueError("records must have at least one run with a value, got none")
+    places = product(
+        _ordered(tasks, (task for task, _ in runs)), _ordered(seeds, (seed for _, seed in runs))
+    )
+    missing = [place for place in places if place not in runs and place not in empty]
+    notes += [f"no run of {task}, seed {seed}" for task, seed in missing]
+    for run in runs.values():
+        if np.isnan(run.values).any():
+            notes.append(f"{_name(run)} has {np.isnan(run.values).sum()} records without a value")
+    return runs, notes
+
+
+def _grid(grid: ArrayLike | int | None, runs: Iterable[Record]) -> Array:
+    recorded = np.unique(np.concatenate([run.steps for run in runs]))
+    if grid is None:
+        return recorded
+    if isinstance(grid, int):
+        check_at_least("grid", grid, 2)
+        return np.linspace(recorded[0], recorded[-1], grid)
+    return as_increasing("grid", grid)
+
+
+def _cut(steps: Array, runs: Collection[Record]) -> tuple[Array, list[str]]:
+    """Return the points between the latest start and the earliest end, and what that left out."""
+    last = max(runs, key=lambda run: run.start)
+    first = min(runs, key=lambda run: run.end)
+    early, late = steps < last.start, steps > first.end
+    if (early | late).all():
+        raise ValueError(
+            f"records must share at least one point: {_name(first)} ends at step {first.end:g}, "
+            f"{_name(last)} starts at {last.start:g}; use unequal='drop' or 'keep', or another grid"
+        )
+    notes = []
+    if early.any():
+        lost = f"{early.sum()} of {steps.size} points"
+        notes.append(f"cut before step {last.start:g}, where {_name(last)} starts: {lost}")
+    if late.any():
+        lost = f"{late.sum()} of {steps.size} points"
+        notes.append(f"cut after step {first.end:g}, where {_name(first)} ends: {lost}")
+    return steps[~(early | late)], notes
+
+
+def _drop(
+    steps: Array, runs: Mapping[tuple[str, int], Record]
+) -> tuple[dict[tuple[str, int], Record], list[str]]:
+    """Return the runs that reach the end of the grid, and which ones do not."""
+    kept = {place: run for place, run in runs.items() if run.end >= steps[-1]}
+    if not kept:
+        longest = max(runs.values(), key=lambda run: run.end)
+        raise ValueError(
+            f"grid must end where a run ends or before, got {steps[-1]:g}; the longest run, "
+            f"{_name(longest)}, ends at step {longest.end:g}"
+        )
+    short = [run for place, run in runs.items() if place not in kept]
+    return kept, [f"dropped {_name(run)}: it ends at step {run.end:g}" for run in short]
+
+
+def _lacks(steps: Array, runs: Collection[Record]) -> list[str]:
+    """Return which runs do not span the grid."""
+    before = [f"{_name(r)} is missing before step {r.start:g}" for r in runs if r.start > steps[0]]
+    after = [f"{_name(r)} is missing after step {r.end:g}" for r in runs if r.end < steps[-1]]
+    return before + after
+
+
+def _stack(
+    runs: Mapping[tuple[str, int], Record], tasks: Sequence[str], seeds: Sequence[int], steps: Array
+) -> Array:
+    curves = np.full((len(seeds), len(tasks), steps.size), np.nan)
+    for (i, seed), (j, task) in product(enumerate(seeds), enumerate(tasks)):
+        if (task, seed) in runs:
+            curves[i, j] = runs[task, seed].at(steps)
+    return curves
+
+
+def _until(found: Aligned, end: float, who: str) -> Aligned:
+    if found.steps[-1] == end:
+        return found
+    inside = found.steps <= end
+    note = f"cut at step {end:g}, where {who} ends"
+    return replace(
+        found,
+        steps=found.steps[inside],
+        curves=found.curves[..., inside],
+        notes=(*found.notes, note),
+    )
+
+
+def _lacking(algorithms: Mapping[str, Aligned], task: str) -> list[str]:
+    """Return the algorithms without a score in a task at their last step."""
+
+    def has(found: Aligned) -> bool:
+        if task not in found.tasks:
+            return False
+        return not np.isnan(found.curves[:, found.tasks.index(task), -1]).all()
+
+    return [name for name, found in algorithms.items() if not has(found)]
+
+
+def _restrict(
+    found: Aligned, tasks: Sequence[str], steps: Sequence[float], lacking: Mapping[str, list[str]]
+) -> Aligned:
+    points = np.isin(found.steps, steps)
+    columns = [found.tasks.index(task) for task in tasks]
+    left_out = [task for task in found.tasks if task not in tasks]
+    notes = [f"left out {task}: no runs of {', '.join(lacking[task])}" for task in left_out]
+    return Aligned(
+        tuple(tasks),
+        found.seeds,
+        found.steps[points],
+        found.curves[:, columns][..., points],
+        (*found.notes, *notes),
+    )
+
+
+def _ordered(expected: Sequence[_T], seen: Iterable[_T]) -> tuple[_T, ...]:
+    """Return the expected ones in their order, then others as they were seen, each once."""
+    return tuple(dict.fromkeys([*expected, *seen]))
+
+
+def _name(run: Record) -> str:
+    return f"{run.task}, seed {run.seed}"

@@ -1,0 +1,212 @@
+"""Point estimates: one number, or one number per task, threshold or point, from many runs.
+
+Scores have shape ``(runs, tasks)`` and learning curves ``(runs, tasks, points)``; NaN says that a
+run is missing. Axes in front of ``(runs, tasks)`` are a batch, so a bootstrap is one call. A task
+without any run makes an estimate over the tasks NaN: an aggregate over the other tasks would be
+another quantity under the same name (``alignment.comparable`` leaves such tasks out and says so).
+
+The definitions are those of Agarwal et al. (2021), Deep Reinforcement Learning at the Edge of the
+Statistical Precipice, and its library rliable.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.integrate import trapezoid
+
+from mviq.reports.statistics.checks import (
+    Array,
+    as_curves,
+    as_increasing,
+    as_scores,
+    check_finite,
+    check_same_tasks,
+)
+
+Estimator: TypeAlias = Callable[[Array], Array]
+"""From ``(..., runs, tasks)`` to ``(...)``, or to ``(..., numbers)``."""
+
+
+def task_means(scores: ArrayLike) -> Array:
+    """Return the mean over the runs of each task, NaN for a task without runs.
+
+    >>> task_means([[1.0, 4.0], [3.0, float("nan")]])
+    array([2., 4.])
+    """
+    return _mean_over_runs(as_scores("scores", scores))
+
+
+def mean(scores: ArrayLike) -> Array:
+    """Return the mean over the tasks of the mean over their runs. One large task decides it.
+
+    >>> float(mean([[0.0, 1.0, 9.0], [2.0, 1.0, 11.0]]))
+    4.0
+    """
+    return _mean_over_tasks(task_means(scores))
+
+
+def median(scores: ArrayLike) -> Array:
+    """Return the median over the tasks of the mean over their runs. Half the tasks may be zero.
+
+    >>> float(median([[0.0, 1.0, 9.0], [2.0, 1.0, 11.0]]))
+    1.0
+    """
+    return np.asarray(np.median(task_means(scores), axis=-1))
+
+
+def interquartile_mean(scores: ArrayLike) -> Array:
+    """Return the mean of the middle half of all scores, runs and tasks together.
+
+    Of n scores the ⌊n/4⌋ lowest and the ⌊n/4⌋ highest are left out. Where runs are missing, a task
+    with more runs weighs more.
+
+    >>> float(interquartile_mean([[1.0, 2.0, 3.0, 100.0], [1.0, 2.0, 3.0, -50.0]]))
+    2.0
+    """
+    array = as_scores("scores", scores)
+    pooled = np.sort(array.reshape(*array.shape[:-2], -1), axis=-1)  # NaN last
+    count = (~np.isnan(pooled)).sum(axis=-1, keepdims=True)
+    trimmed, place = count // 4, np.arange(pooled.shape[-1])
+    middle = (place >= trimmed) & (place < count - trimmed)
+    total = np.where(middle, pooled, 0.0).sum(axis=-1)
+    kept = (count - 2 * trimmed)[..., 0]
+    return np.where(_every_task_has_a_run(array), total / np.maximum(kept, 1), np.nan)
+
+
+def optimality_gap(scores: ArrayLike, target: float = 1.0) -> Array:
+    """Return by how much the scores fall short of ``target`` on average; more than it is not more.
+
+    ``E max(target − score, 0)``, over the runs of a task and then over the tasks. Less is better.
+
+    >>> float(optimality_gap([[0.5, 2.0], [1.0, 0.0]]))
+    0.375
+    """
+    check_finite("target", target)
+    return mean(np.maximum(target - as_scores("scores", scores), 0.0))
+
+
+def performance_profile(scores: ArrayLike, thresholds: ArrayLike) -> Array:
+    """Return the share of runs above each threshold: P(score > threshold), averaged over tasks.
+
+    >>> performance_profile([[0.5, 2.0], [1.0, 0.0]], [0.0, 0.5, 1.0])
+    array([0.75, 0.5 , 0.25])
+    """
+    array, levels = as_scores("scores", scores), as_increasing("thresholds", thresholds)
+    present = ~np.isnan(array)
+    shares = [mean(np.where(present, array > level, np.nan)) for level in levels]
+    return np.stack(shares, axis=-1)
+
+
+def probability_of_improvement(new: ArrayLike, baseline: ArrayLike) -> Array:
+    """Return how likely a run of ``new`` beats a run of ``baseline`` on a task drawn at random.
+
+    The mean over the tasks of P(X > Y) + ½ P(X = Y), over all pairs of a run X of ``new`` and a
+    run Y of ``baseline`` (the Mann-Whitney U statistic over the number of pairs). Their numbers of
+    runs may differ. It says how often, not by how much.
+
+    >>> float(probability_of_improvement([[2.0, 1.0], [3.0, 1.0]], [[1.0, 1.0], [2.0, 1.0]]))
+    0.6875
+    """
+    x, y = _pair(new, baseline)
+    left, right = x[..., :, None, :], y[..., None, :, :]
+    wins = (left > right).sum(axis=(-3, -2)) + (left == right).sum(axis=(-3, -2)) / 2
+    pairs = (~np.isnan(x)).sum(axis=-2) * (~np.isnan(y)).sum(axis=-2)  # NaN never wins nor ties
+    return _mean_over_tasks(np.where(pairs > 0, wins / np.maximum(pairs, 1), np.nan))
+
+
+def percent_improvement(new: ArrayLike, baseline: ArrayLike, *, floor: float = 0.0) -> Array:
+    """Return 100 (new − baseline) / |baseline| for each task, with the means over the runs.
+
+    That is the formula of the paper's Figure 5. It says nothing where the baseline is near zero: at
+    zero it is NaN here, and next to it any number. ``floor`` is the safe version: the denominator
+    is max(|baseline|, floor), in units of the score; take the smallest difference that matters.
+    Where reference scores exist, ``referenced_improvement`` needs no such choice.
+
+    >>> percent_improvement([[30.0, 1.0]], [[10.0, -2.0]])
+    array([200., 150.])
+    >>> percent_improvement([[30.0, 0.5]], [[10.0, 0.0]])
+    array([200.,  nan])
+    >>> percent_improvement([[30.0, 0.5]], [[10.0, 0.0]], floor=1.0)
+    array([200.,  50.])
+    """
+    if not 0.0 <= floor < np.inf:
+        raise ValueError(f"floor must be a finite number >= 0, got {floor}")
+    x, y = (_mean_over_runs(array) for array in _pair(new, baseline))
+    return _percent(x - y, np.maximum(np.abs(y), floor))
+
+
+def referenced_improvement(
+    new: ArrayLike, baseline: ArrayLike, low: ArrayLike, high: ArrayLike
+) -> Array:
+    """Return 100 (new − baseline) / (max(high, baseline) − low) for each task.
+
+    ``low`` and ``high`` are reference scores of the tasks, such as random play and a human: the
+    denominator is a distance that cannot vanish, whatever the baseline. The measure of Wang et al.
+    (2016), Dueling Network Architectures for Deep Reinforcement Learning.
+
+    >>> referenced_improvement([[30.0, 50.0]], [[0.0, 30.0]], low=[0.0, 10.0], high=[60.0, 20.0])
+    array([ 50., 100.])
+    """
+    x, y = (_mean_over_runs(array) for array in _pair(new, baseline))
+    bottom, top = np.asarray(low, np.float64), np.asarray(high, np.float64)
+    if not (bottom < top).all():
+        raise ValueError(f"low must be below high in every task, got {low!r:.80} and {high!r:.80}")
+    return _percent(x - y, np.maximum(top, y) - bottom)
+
+
+def along_curve(estimator: Estimator, curves: ArrayLike) -> Array:
+    """Return an estimate at every point of the learning curves: the sample-efficiency curve.
+
+    >>> along_curve(mean, [[[0.0, 2.0], [0.0, 4.0]], [[2.0, 2.0], [2.0, 4.0]]])
+    array([1., 3.])
+    """
+    return estimator(points_first(as_curves("curves", curves)))
+
+
+def area_under_curve(curves: ArrayLike, steps: ArrayLike) -> Array:
+    """Return the time average of every curve: scores ``(runs, tasks)`` that reward learning early.
+
+    The integral by trapezia over the length of ``steps``; NaN for a curve with a missing point.
+
+    >>> area_under_curve([[[0.0, 2.0, 2.0]]], steps=[0, 10, 30])
+    array([[1.66666667]])
+    """
+    array, times = as_curves("curves", curves), as_increasing("steps", steps)
+    if times.size != array.shape[-1] or times.size < 2:
+        raise ValueError(
+            f"steps must be one number per point of curves, at least 2, got {times.size} for "
+            f"{array.shape[-1]} points"
+        )
+    return np.asarray(trapezoid(array, times, axis=-1) / (times[-1] - times[0]))
+
+
+def points_first(curves: Array) -> Array:
+    """Return curves ``(runs, tasks, points)`` as a batch of scores ``(points, runs, tasks)``."""
+    return np.moveaxis(curves, -1, 0)
+
+
+def _mean_over_runs(scores: Array) -> Array:
+    present = ~np.isnan(scores)
+    count = present.sum(axis=-2)
+    total = np.where(present, scores, 0.0).sum(axis=-2)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _mean_over_tasks(values: Array) -> Array:
+    return np.asarray(values.mean(axis=-1))
+
+
+def _every_task_has_a_run(scores: Array) -> Array:
+    return np.asarray((~np.isnan(scores)).any(axis=-2).all(axis=-1))
+
+
+def _pair(new: ArrayLike, baseline: ArrayLike) -> tuple[Array, Array]:
+    x, y = as_scores("new", new), as_scores("baseline", baseline)
+    check_same_tasks("new", x, "baseline", y)
+    return x, y
+
+
+def _percent(difference: Array, scale: Array) -> Array:
+    return np.divide(100 * difference, scale, out=np.full_like(difference, np.nan), where=scale > 0)

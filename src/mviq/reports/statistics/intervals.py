@@ -1,0 +1,187 @@
+"""Intervals for any estimate, by the stratified bootstrap: how far would other seeds have led?
+
+Every task is a stratum: its runs are drawn again from its own runs, with replacement, as many as
+there are. The tasks are fixed; the interval says nothing about tasks that were not run. With few
+runs the percentile interval of rliable is too narrow (it covers 74 % where it says 95 % with three
+runs of one task), so the default widens it by the factor between a normal interval with the biased
+variance and Welch's t interval, which belongs to a mean of normal scores and helps every estimate.
+``docs/statistics.md`` has the coverage measured, and says why BCa is not offered.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri, stdtrit
+
+from mviq.reports.statistics.checks import (
+    Array,
+    as_curves,
+    as_scores,
+    check_at_least,
+    check_between,
+    check_choice,
+    check_same_tasks,
+)
+from mviq.reports.statistics.estimates import points_first
+
+Method = Literal["widened", "percentile"]
+_BLOCK = 2**18  # scores resampled at a time: memory stays small, the result is the same
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and the two ends of its confidence interval, arrays of one shape."""
+
+    estimate: Array
+    low: Array
+    high: Array
+
+
+def interval(
+    estimator: Callable[..., Array],
+    *samples: ArrayLike,
+    level: float = 0.95,
+    method: Method = "widened",
+    resamples: int = 5000,
+    seed: int = 0,
+    per_task: bool = False,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
+) -> Interval:
+    """Return an estimate from one or more samples ``(..., runs, tasks)`` with its interval.
+
+    ``percentile``: the central ``level`` of the estimates from resampled runs. ``widened``: the
+    distance of both ends from the estimate times √(n/(n−1)) t/z, for the bias of the resampled
+    variance and for the quantile of Student's t in place of the normal one (Hesterberg 2015, What
+    Teachers Should Know About the Bootstrap; degrees of freedom of Welch and Satterthwaite).
+    ``bounds`` are the values the estimate can take: 0 and 1 for a probability. ``per_task`` says
+    that the last axis of the estimate is the tasks. Samples are resampled independently. Same seed,
+    same interval. Where a task has fewer than two runs the ends are NaN: unknown, not zero wide.
+
+    >>> from mviq.reports.statistics.estimates import mean
+    >>> found = interval(mean, [[0.1, 0.9], [0.3, 1.1], [0.2, 1.0]], seed=1)
+    >>> f"{found.estimate:.2f} [{found.low:.2f}, {found.high:.2f}]"
+    '0.60 [0.48, 0.72]'
+    """
+    arrays = [as_scores(f"sample {i}", sample) for i, sample in enumerate(samples, start=1)]
+    _check(arrays, level, method, resamples, seed, bounds)
+    estimate = np.asarray(estimator(*arrays))
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    ends = np.quantile(_resampled_estimates(estimator, arrays, resamples, seed), tails, axis=0)
+    known = _per_output(_enough_runs(arrays, per_task), estimate)
+    if method == "widened":
+        factor = _per_output(_widening(arrays, per_task, tails[1]), estimate)
+        ends = estimate + factor * (ends - estimate)
+    low, high = np.where(known, np.clip(ends, *bounds), np.nan)
+    return Interval(estimate, low, high)
+
+
+def curve_interval(estimator: Callable[..., Array], *curves: ArrayLike, **options: Any) -> Interval:
+    """Return an estimate with its interval at every point of curves ``(runs, tasks, points)``.
+
+    Whole runs are drawn, the same at every point; each interval holds for its point, not for all
+    points at once. Takes the options of ``interval``.
+
+    >>> from mviq.reports.statistics.estimates import interquartile_mean
+    >>> curves = np.arange(24.0).reshape(4, 2, 3)
+    >>> curve_interval(interquartile_mean, curves).estimate
+    array([10.5, 11.5, 12.5])
+    """
+    checked = [as_curves(f"curves {i}", array) for i, array in enumerate(curves, start=1)]
+    return interval(estimator, *map(points_first, checked), **options)
+
+
+def _check(
+    arrays: list[Array],
+    level: float,
+    method: str,
+    resamples: int,
+    seed: int,
+    bounds: tuple[float, float],
+) -> None:
+    if not arrays:
+        raise ValueError("interval needs at least one sample of scores, got none")
+    for i, array in enumerate(arrays[1:], start=2):
+        check_same_tasks("sample 1", arrays[0], f"sample {i}", array)
+        if array.shape[:-2] != arrays[0].shape[:-2]:
+            raise ValueError(
+                f"samples must have the same batch and points, got shapes {arrays[0].shape} and "
+                f"{array.shape}"
+            )
+    check_between("level", level, 0, 1)
+    check_choice("method", method, get_args(Method))
+    check_at_least("resamples", resamples, 100)
+    check_at_least("seed", seed, 0)
+    if not bounds[0] < bounds[1]:
+        raise ValueError(f"bounds must be a lower and a higher number, got {bounds}")
+
+
+def _resampled_estimates(
+    estimator: Callable[..., Array], arrays: list[Array], resamples: int, seed: int
+) -> Array:
+    """Return the estimate from each of ``resamples`` draws, along the first axis."""
+    streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(len(arrays))]
+    packed = [_present_first(array) for array in arrays]
+    block = max(1, _BLOCK // max(array.size for array in arrays))
+    sizes = [min(block, resamples - start) for start in range(0, resamples, block)]
+    return np.concatenate(
+        [
+            estimator(*(_draw(a, rng, size) for a, rng in zip(packed, streams, strict=True)))
+            for size in sizes
+        ]
+    )
+
+
+def _draw(packed: Array, rng: np.random.Generator, number: int) -> Array:
+    """Draw runs with replacement, task by task, ``number`` times; missing runs stay missing."""
+    *batch, runs, tasks = packed.shape
+    uniform = rng.random((number, *(1 for _ in batch), runs, tasks))
+    count = _count_runs(packed)[..., None, :]
+    index = np.minimum((uniform * count).astype(np.intp), np.maximum(count - 1, 0))
+    drawn = np.take_along_axis(packed[None], index, axis=-2)
+    return np.where(np.arange(runs)[:, None] < count, drawn, np.nan)
+
+
+def _present_first(scores: Array) -> Array:
+    """Return the scores with the missing runs of each task behind the others."""
+    return np.take_along_axis(scores, np.argsort(np.isnan(scores), axis=-2, kind="stable"), axis=-2)
+
+
+def _count_runs(scores: Array) -> Array:
+    return np.asarray((~np.isnan(scores)).sum(axis=-2))
+
+
+def _enough_runs(arrays: list[Array], per_task: bool) -> Array:
+    enough = np.all([_count_runs(array) >= 2 for array in arrays], axis=0)
+    return np.asarray(enough if per_task else enough.all(axis=-1))
+
+
+def _widening(arrays: list[Array], per_task: bool, upper: float) -> Array:
+    """Return √(unbiased / biased variance) t/z, with the variance of a mean over the tasks."""
+    axes = 0 if per_task else (0, -1)
+    runs = np.maximum(np.stack([_count_runs(array) for array in arrays]), 2)
+    unbiased = np.stack([_variance_of_mean(array) for array in arrays])
+    biased = (unbiased * (runs - 1) / runs).sum(axis=axes)
+    total = unbiased.sum(axis=axes)
+    constant = total == 0  # no spread: nothing to widen
+    spread = np.where(constant, 1.0, total)
+    degrees = spread**2 / np.where(constant, 1.0, (unbiased**2 / (runs - 1)).sum(axis=axes))
+    factor = np.sqrt(spread / np.where(constant, 1.0, biased))
+    return np.asarray(factor * stdtrit(degrees, upper) / ndtri(upper))
+
+
+def _variance_of_mean(scores: Array) -> Array:
+    """Return s²/n of each task, 0 where there are fewer than two runs."""
+    present, count = ~np.isnan(scores), _count_runs(scores)
+    total = np.where(present, scores, 0.0).sum(axis=-2, keepdims=True)
+    centre = total / np.maximum(count[..., None, :], 1)
+    squares = (np.where(present, scores - centre, 0.0) ** 2).sum(axis=-2)
+    return np.asarray(squares / np.maximum((count - 1) * count, 1))
+
+
+def _per_output(values: Array, estimate: Array) -> Array:
+    """Return one value per batch element, for every number that the estimator gives of it."""
+    return values.reshape(values.shape + (1,) * (estimate.ndim - values.ndim))

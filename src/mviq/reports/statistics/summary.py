@@ -1,0 +1,109 @@
+"""The table of a report: every algorithm, every aggregate, with its interval."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mviq.reports.statistics.checks import Array, as_scores
+from mviq.reports.statistics.estimates import (
+    interquartile_mean,
+    mean,
+    median,
+    optimality_gap,
+    probability_of_improvement,
+)
+from mviq.reports.statistics.intervals import interval
+
+AGGREGATES = {
+    "mean": mean,
+    "median": median,
+    "interquartile mean": interquartile_mean,
+    "optimality gap": optimality_gap,
+}
+"""Estimates over all tasks; the gap means something for normalised scores only."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number of the table, and how many runs stand behind it."""
+
+    algorithm: str
+    statistic: str
+    estimate: float
+    low: float
+    high: float
+    tasks: int
+    fewest_runs: int
+    """The number of runs of the task that has the fewest."""
+    missing: int
+    """How many of runs × tasks are missing."""
+
+
+def summarise(
+    scores: Mapping[str, ArrayLike], *, normalised: bool, **options: Any
+) -> tuple[Row, ...]:
+    """Return the aggregates of each algorithm's scores ``(runs, tasks)`` with their intervals.
+
+    ``normalised`` says that 1 is good in every task, which the optimality gap needs. The options
+    are those of ``interval``.
+
+    >>> for row in summarise({"DQN": [[0.4, 0.8], [0.6, 1.0]]}, normalised=False):
+    ...     print(row.statistic, round(row.estimate, 2), row.fewest_runs)
+    mean 0.7 2
+    median 0.7 2
+    interquartile mean 0.7 2
+    """
+    chosen = [name for name in AGGREGATES if normalised or name != "optimality gap"]
+    return tuple(
+        _row(algorithm, name, as_scores(f"scores of {algorithm}", array), options)
+        for algorithm, array in scores.items()
+        for name in chosen
+    )
+
+
+def improvements(scores: Mapping[str, ArrayLike], baseline: str, **options: Any) -> tuple[Row, ...]:
+    """Return the probability that each other algorithm improves on ``baseline``.
+
+    >>> found = improvements({"DQN": [[0.4], [0.6]], "M-DQN": [[0.5], [0.7]]}, baseline="DQN")
+    >>> found[0].algorithm, found[0].estimate
+    ('M-DQN', 0.75)
+    """
+    if baseline not in scores:
+        raise ValueError(f"baseline must be one of {', '.join(scores)}, got {baseline!r}")
+    against = as_scores(f"scores of {baseline}", scores[baseline])
+    return tuple(
+        _row(
+            algorithm,
+            f"probability of improvement over {baseline}",
+            as_scores(f"scores of {algorithm}", array),
+            options,
+            against,
+        )
+        for algorithm, array in scores.items()
+        if algorithm != baseline
+    )
+
+
+def _row(
+    algorithm: str, statistic: str, scores: Array, options: Mapping[str, Any], *against: Array
+) -> Row:
+    if against:
+        found = interval(
+            probability_of_improvement, scores, *against, **{"bounds": (0.0, 1.0), **options}
+        )
+    else:
+        found = interval(AGGREGATES[statistic], scores, **options)
+    present = ~np.isnan(scores)
+    return Row(
+        algorithm=algorithm,
+        statistic=statistic,
+        estimate=float(found.estimate),
+        low=float(found.low),
+        high=float(found.high),
+        tasks=scores.shape[-1],
+        fewest_runs=int(present.sum(axis=-2).min()),
+        missing=int((~present).sum()),
+    )
