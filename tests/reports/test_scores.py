@@ -1,5 +1,7 @@
 """The table of Atari scores against a second source, and normalisation by hand."""
 
+import ale_py
+import gymnasium
 import numpy as np
 import pytest
 
@@ -44,7 +46,6 @@ def test_missing_stays_missing():
 
 
 def test_every_game_is_an_environment():
-    gymnasium, ale_py = pytest.importorskip("gymnasium"), pytest.importorskip("ale_py")
     gymnasium.register_envs(ale_py)
     assert all(f"ALE/{game}-v5" in gymnasium.registry for game in ATARI)
     assert all(atari_game(f"ALE/{game}-v5") == game for game in ATARI)
