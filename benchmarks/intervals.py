@@ -5,7 +5,7 @@ Runs are simulated from three kinds of score whose true aggregates are known: no
 whose interval contains the truth is the coverage; below 95 % the interval promises too much. Its
 standard error is 0.7 points with 1000 simulations. A cell is ``percentile → widened``.
 
-    python benchmarks/coverage.py [--simulations 1000] [--resamples 1000]
+    python benchmarks/intervals.py [--simulations 1000] [--resamples 1000]
 
 With ``--bca`` a cell is ``percentile → widened → BCa``, the last by SciPy, without the probability
 of improvement. It is slow.
