@@ -142,7 +142,7 @@ def test_summary_says_what_stands_behind_each_number():
 
 
 def _benchmark():
-    path = Path(__file__).parents[2] / "benchmarks" / "coverage.py"
+    path = Path(__file__).parents[2] / "benchmarks" / "intervals.py"
     specification = importlib.util.spec_from_file_location("coverage_benchmark", path)
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)

@@ -202,3 +202,14 @@ def test_half_precision_gradient() -> None:
     (gradient,) = torch.autograd.grad(policy(values, 2)[0], values)
     assert gradient.dtype == torch.bfloat16
     assert gradient.tolist() == [0.5, -0.5, 0]
+
+
+def test_function_transforms_work_with_q_as_a_tensor() -> None:
+    values, q = random_values(1.0).detach(), torch.tensor(3.0, dtype=torch.float64)
+
+    def total(x: torch.Tensor) -> torch.Tensor:
+        return soft_maximum(x, q).sum()
+
+    leaf = values.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(total(leaf), leaf)
+    torch.testing.assert_close(torch.func.grad(total)(values), expected)

@@ -39,20 +39,20 @@ def differentiable_solution(
 
 
 class _SolutionOfValues(Function):
-    """The case of every training step, kept short: one q, one temperature, no prior."""
+    """The case of every training step, kept short: one q, one temperature, no prior.
+
+    ``forward`` sets up the context itself, which is faster but not what ``torch.func`` can use:
+    its users pass q as a tensor.
+    """
 
     @staticmethod
-    def forward(values: Tensor, q: float, temperature: float, prior: None) -> Solution:
-        return solve(values, q, temperature, prior)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        _, q, temperature, _ = inputs
-        policy, _, maximum = output
-        ctx.mark_non_differentiable(maximum)
+    def forward(ctx: Any, values: Tensor, q: float, temperature: float, prior: None) -> Solution:
+        solution = solve(values, q, temperature, prior)
+        ctx.mark_non_differentiable(solution.maximum)
         ctx.set_materialize_grads(False)
         ctx.numbers = q, temperature
-        ctx.save_for_backward(policy)
+        ctx.save_for_backward(solution.policy)
+        return solution
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
