@@ -2,7 +2,6 @@
 
 import argparse
 import math
-import os
 import signal
 import sys
 import time
@@ -16,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mviq.cli.errors import UsageError
 from mviq.cli.solve_output import Job, show, write
+from mviq.paper.figures import check_writable
 from mviq.tabular import ALGORITHMS, MDP, Diagnostics, Noise, State, algorithm, solve
 from mviq.tabular.algorithms import ANY
 from mviq.tabular.evaluation import optimal_q_values
@@ -122,11 +122,10 @@ def _check_out(out: Path | None, force: bool) -> None:
         return
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out must be a directory, {out} is a file")
-    place = out.absolute()
-    while not place.exists():
-        place = place.parent
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        raise ValueError(f"--out cannot be written: {place} is not a writable directory")
+    try:
+        check_writable(out)
+    except OSError as reason:
+        raise ValueError(f"--out cannot be written: {reason}") from None
     if out.is_dir() and any(out.iterdir()) and not force:
         raise ValueError(f"{out} is not empty; --force writes into it all the same")
 
