@@ -3,11 +3,11 @@
 import csv
 import io
 import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import matplotlib
 import numpy as np
@@ -16,6 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from numpy.typing import NDArray
 from torch import Tensor
+
+from mviq.tabular.files import write_atomically
 
 Floats = NDArray[np.float64]
 
@@ -215,17 +217,9 @@ def write(contents: Mapping[str, bytes], directory: Path, force: bool = False) -
         raise FileExistsError(f"{stale[0]} exists with other content")
     for name, content in contents.items():
         if not (directory / name).exists() or directory / name in stale:
-            _write_atomically(directory / name, content)
+            write_atomically(directory / name, partial(_put, content))
     return [directory / name for name in contents]
 
 
-def _write_atomically(path: Path, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(temporary).chmod(0o644)  # mkstemp makes files nobody else may read
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+def _put(content: bytes, file: IO[bytes]) -> None:
+    file.write(content)
