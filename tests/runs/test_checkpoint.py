@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from comparing import assert_same_run
-from mviq.runs import checkpoint, files, replay_log
+from mviq import storage
+from mviq.runs import checkpoint, replay_log
 from mviq.runs.checkpoint import Checkpoints
 from mviq.runs.directory import BusyError, RunDirectory, RunError
 from mviq.runs.training import resume, train
@@ -96,7 +97,7 @@ def test_a_file_that_does_not_fit_is_not_left_behind(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))  # a small disk
     try:
         with pytest.raises(OSError, match="too large"):
-            files.write_durably(tmp_path / "file", b"x" * 2000)
+            storage.write_durably(tmp_path / "file", b"x" * 2000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list(tmp_path.iterdir()) == []
@@ -175,13 +176,13 @@ def test_a_power_failure_at_any_moment_of_saving_harms_nothing(tmp_path, monkeyp
     failures = 0
     while not RunDirectory(tmp_path / "broken" / config.name).result:
         with monkeypatch.context() as patch:
-            fail_at(patch, 3 + failures % 10)
+            fail_at(patch, 3 + failures % 20)
             try:
                 train(config, tmp_path / "broken")
             except PowerFailure:
                 failures += 1
             assert failures < 100
-    assert failures >= 10
+    assert failures >= 20
     assert_same_run(config, tmp_path / "whole", tmp_path / "broken")
 
 
@@ -199,8 +200,8 @@ def fail_at(patch, operation):
         return wrapped
 
     for module in (checkpoint, replay_log):
-        patch.setattr(module, "write_durably", failing(files.write_durably))
-    patch.setattr(checkpoint, "sync_directory", failing(files.sync_directory))
+        patch.setattr(module, "write_durably", failing(storage.write_durably))
+    patch.setattr(checkpoint, "sync", failing(storage.sync))
     patch.setattr(checkpoint.Checkpoints, "_prune", failing(checkpoint.Checkpoints._prune))
     for name in ("rename", "unlink", "mkdir"):
         patch.setattr(Path, name, failing(getattr(Path, name)))

@@ -24,6 +24,7 @@ from stable_baselines3.common.utils import check_for_correct_spaces
 from torch import Tensor
 
 from mviq.agents.description import describe, restore
+from mviq.storage import appearing, write_durably
 
 FORMAT, VERSION = "mviq-agent", 1
 SPACES = ("observation_space", "action_space")
@@ -168,9 +169,8 @@ def write_buffer(path: str | os.PathLike[str], buffer: ReplayBuffer) -> None:
     """Write the arrays of a replay buffer."""
     arrays, numbers = _buffer_state(buffer)
     metadata = {"kind": type(buffer).__name__, "numbers": json.dumps(numbers)}
-    target, partial = _places(path, ".safetensors")
-    safetensors.numpy.save_file(arrays, partial, metadata)
-    partial.replace(target)
+    with appearing(_named(path, ".safetensors")) as partial:
+        safetensors.numpy.save_file(arrays, partial, metadata)
 
 
 def read_buffer(path: str | os.PathLike[str], buffer: ReplayBuffer) -> None:
@@ -224,17 +224,8 @@ def _located(path: Target, suffix: str) -> Any:
     return found
 
 
-def _places(path: str | os.PathLike[str], suffix: str) -> tuple[Path, Path]:
-    """Return where a file shall be, and where it grows until it is whole."""
-    target = _named(path, suffix)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    return target, target.with_name(f"{target.name}.{os.getpid()}.partial")
-
-
 def _write(path: Target, data: bytes, suffix: str) -> None:
     if not isinstance(path, str | os.PathLike):
         path.write(data)
         return
-    target, partial = _places(path, suffix)
-    partial.write_bytes(data)
-    partial.replace(target)
+    write_durably(_named(path, suffix), data)

@@ -5,9 +5,8 @@ import io
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -17,7 +16,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mviq.tabular.files import write_atomically
+from mviq.storage import write_durably
 
 Floats = NDArray[np.float64]
 
@@ -217,9 +216,5 @@ def write(contents: Mapping[str, bytes], directory: Path, force: bool = False) -
         raise FileExistsError(f"{stale[0]} exists with other content")
     for name, content in contents.items():
         if not (directory / name).exists() or directory / name in stale:
-            write_atomically(directory / name, partial(_put, content))
+            write_durably(directory / name, content)
     return [directory / name for name in contents]
-
-
-def _put(content: bytes, file: IO[bytes]) -> None:
-    file.write(content)

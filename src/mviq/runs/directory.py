@@ -13,9 +13,9 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from mviq.runs.config import Config
-from mviq.runs.files import write_durably
 from mviq.runs.overrides import as_yaml, read_file
 from mviq.runs.presets import defaults, resolve
+from mviq.storage import write_durably
 
 PACKAGES = (
     *("mviq", "torch", "numpy", "gymnasium", "stable-baselines3", "sb3-contrib", "numba"),

@@ -16,7 +16,8 @@ from safetensors import safe_open
 from stable_baselines3.common.buffers import ReplayBuffer
 
 from mviq.agents import FrameReplayBuffer
-from mviq.runs.files import digest, write_durably
+from mviq.runs.files import digest
+from mviq.storage import write_durably
 
 Array = np.ndarray[Any, Any]
 SEGMENT_BYTES = 2**27  # of one file, so that writing needs little memory

@@ -15,6 +15,7 @@ from mviq.runs.config import Config
 from mviq.runs.directory import RunError
 from mviq.runs.evaluation import Episode, Way, actions
 from mviq.runs.state import undisturbed_randomness
+from mviq.storage import appearing
 
 Picture = np.ndarray[Any, Any]
 FRAMES_PER_SECOND = 30
@@ -75,13 +76,11 @@ def film(agent: Agent, config: Config, seed: int, path: Path, way: Way = "greedy
     """Write an episode to a file and return what it came to."""
     with undisturbed_randomness():
         steps = list(play(agent, config, seed, way))
-    path.parent.mkdir(parents=True, exist_ok=True)
     write = {".gif": _write_gif, ".mp4": _write_mp4}.get(path.suffix)
     if write is None:
         raise ValueError(f"a film must be named .mp4 or .gif, got {path}")
-    partial = path.with_name(f"partial-{path.name}")
-    write(partial, [picture for picture, _ in steps])
-    partial.replace(path)
+    with appearing(path) as partial:
+        write(partial, [picture for picture, _ in steps])
     return steps[-1][1]
 
 

@@ -1,15 +1,13 @@
 """MDPs as files: a NumPy archive of plain arrays, which can be loaded without running anything."""
 
-import os
-import tempfile
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from mviq.storage import appearing
 from mviq.tabular.grid import Grid
 from mviq.tabular.mdp import MDP
 
@@ -42,7 +40,8 @@ def save_mdp(mdp: MDP, path: Path) -> None:
     }
     if mdp.grid is not None:
         fields |= {"tiles": np.array(mdp.grid.tiles), "moves": np.array(mdp.grid.moves)}
-    write_atomically(path, lambda file: np.savez_compressed(file, **fields))
+    with appearing(path) as partial, partial.open("wb") as file:
+        np.savez_compressed(file, **fields)
 
 
 def load_mdp(path: Path) -> MDP:
@@ -85,25 +84,3 @@ def _mdp(fields: dict[str, Any]) -> MDP:
         str(fields["name"]),
         grid,
     )
-
-
-def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write a file that appears under its name only when it is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o666 & ~_umask())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from mviq.storage import appearing, write_durably
 from mviq.tabular.diagnostics import Record
-from mviq.tabular.files import write_atomically
 from mviq.tabular.solver import Solution
 
 
 def write_summary(path: Path, summary: Mapping[str, Any]) -> None:
     """Write JSON; what is not a number becomes null, infinity the text ``"inf"``."""
     text = json.dumps(_plain(summary), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    write_atomically(path, lambda file: file.write(text.encode()))
+    write_durably(path, text.encode())
 
 
 def _plain(value: Any) -> Any:
@@ -40,15 +40,17 @@ def write_history(path: Path, runs: Mapping[str, Solution]) -> None:
     for label, run in runs.items():
         for record in run.history:
             writer.writerow([label, *("" if math.isnan(field) else field for field in record)])
-    write_atomically(path, lambda file: file.write(text.getvalue().encode()))
+    write_durably(path, text.getvalue().encode())
 
 
 def write_solution(path: Path, run: Solution) -> None:
     """Write Q, V and policy; ``numpy.load(path, allow_pickle=False)`` reads them."""
     arrays: dict[str, Any] = {"q_values": run.q_values, "values": run.values, "policy": run.policy}
-    write_atomically(path, lambda file: np.savez_compressed(file, **arrays))
+    with appearing(path) as partial, partial.open("wb") as file:
+        np.savez_compressed(file, **arrays)
 
 
 def write_figure(path: Path, figure: Figure) -> None:
     """Write a PNG."""
-    write_atomically(path, lambda file: figure.savefig(file, format="png", dpi=150))
+    with appearing(path) as partial:
+        figure.savefig(partial, format="png", dpi=150)
