@@ -129,15 +129,26 @@ def test_watch_films_where_there_is_no_screen(finished, tmp_path, monkeypatch, c
     assert "must be named .mp4 or .gif" in capsys.readouterr().err
 
 
-def test_watch_shows_a_window_where_there_is_a_screen(finished, monkeypatch):
-    import matplotlib.pyplot as plt
+def test_watch_shows_a_window_where_there_is_a_screen(finished, monkeypatch, capsys):
+    import pygame
 
-    shown = []
+    captions = []
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    monkeypatch.setattr(plt, "pause", shown.append)
+    monkeypatch.setattr(
+        pygame.display, "flip", lambda: captions.append(pygame.display.get_caption())
+    )
     assert main(["watch", str(finished)]) == 0
-    assert len(shown) >= 8  # CartPole cannot end sooner
+    assert len(captions) >= 8  # CartPole cannot end sooner
+    assert "CartPole-v1: return 7, step 7" in captions[7]
+    assert capsys.readouterr().out.startswith("return ")
+
+
+def test_a_window_that_cannot_be_opened_is_one_line(finished, monkeypatch, capsys):
+    monkeypatch.setenv("DISPLAY", ":7654")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "x11")
+    assert main(["watch", str(finished)]) == 2
+    assert "no window can be opened" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from mviq.runs.config import Config, fits, spoken
-from mviq.runs.presets import Defaults
+from mviq.runs.presets import Defaults, no_such_setting
 
 FIELDS: dict[str, Field[Any]] = {declared.name: declared for declared in fields(Config)}
 NOTHING = ("none", "null", "")
@@ -58,7 +58,7 @@ def _whole(text: str) -> int:
         return int(text)
     except ValueError:
         number = float(text)
-        if number != int(number):
+        if not number.is_integer():
             raise
         return int(number)
 
@@ -73,6 +73,9 @@ def read_file(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} cannot be read: {error}") from None
     if not isinstance(found, dict):
         raise ValueError(f"{path} must hold settings as 'name: value', got {type(found).__name__}")
+    unknown = [name for name in found if name not in FIELDS]
+    if unknown:
+        raise ValueError(f"{path}: {no_such_setting(str(unknown[0]))}")
     return {name: _from_file(path, name, value) for name, value in found.items()}
 
 
@@ -89,10 +92,8 @@ def _load(path: Path) -> Any:
         raise ValueError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
 
 
-def _from_file(path: Path, name: Any, value: Any) -> Any:
+def _from_file(path: Path, name: str, value: Any) -> Any:
     """Return a value of a file as its field wants it; YAML reads 1e-3 as text, for example."""
-    if name not in FIELDS:
-        return value  # resolve names it, with the closest
     kind = FIELDS[name].type
     plain = tuple(value) if isinstance(value, list) else value
     if fits(plain, kind):

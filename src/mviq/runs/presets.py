@@ -141,7 +141,7 @@ def resolve(env: str, preset: str | None = None, **changes: Any) -> Config:
     """
     unknown = changes.keys() - {f.name for f in fields(Config)}
     if unknown:
-        raise ValueError(_no_such_field(sorted(unknown)[0]))
+        raise ValueError(no_such_setting(sorted(unknown)[0]))
     rest = defaults(env, changes.get("algorithm"), preset)
     values = {name: default.value for name, default in rest.items()}
     return Config(**{**values, **changes, "env": env})
@@ -156,7 +156,8 @@ def _point_of_the_family(algorithm: str) -> dict[str, Default]:
     return _from(f"what the name {algorithm} stands for", **vars(FAMILY[algorithm]))
 
 
-def _no_such_field(name: str) -> str:
+def no_such_setting(name: str) -> str:
+    """Return that there is no setting of a name, and which one is close."""
     close = get_close_matches(name, [f.name for f in fields(Config)], n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
     return f"a run has no setting {name!r}{hint}"
