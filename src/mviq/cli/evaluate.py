@@ -72,6 +72,10 @@ def open_agent(
         return directory, config, agent, seed
     except (ValueError, RunError) as mistake:
         raise UsageError(f"{command}: {mistake}") from None
+    except OSError as mistake:
+        raise UsageError(
+            f"{command}: cannot use {mistake.filename or options.path}: {mistake.strerror}"
+        ) from None
 
 
 def run(options: argparse.Namespace) -> int:

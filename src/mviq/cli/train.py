@@ -109,7 +109,7 @@ def to_the_end(
         raise UsageError(f"{command}: {mistake}") from None
     except OSError as mistake:
         raise UsageError(
-            f"{command}: cannot write {mistake.filename or directory.path}: {mistake.strerror}"
+            f"{command}: cannot use {mistake.filename or directory.path}: {mistake.strerror}"
         ) from None
     except (Stopped, KeyboardInterrupt) as stop:
         print(f"{str(stop) or 'interrupted'}; continue with: mviq resume {directory.path}")

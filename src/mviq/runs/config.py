@@ -182,6 +182,8 @@ def _check_together(config: Config) -> None:
     total = config.total_steps
     starts = f"below total_steps = {total}, or nothing is learnt"
     _require(config, "learning_starts", config.learning_starts < total, starts)
+    often = f"at most total_steps / n_envs = {total // config.n_envs}, or nothing is learnt"
+    _require(config, "train_every", config.train_every * config.n_envs <= total, often)
     parallel = f"at least n_envs × n_steps = {config.n_envs * config.n_steps}"
     _require(config, "buffer_size", size >= config.n_envs * config.n_steps, parallel)
 

@@ -15,6 +15,7 @@ from mviq.runs.state import undisturbed_randomness
 Array = np.ndarray[Any, Any]
 Way = Literal["greedy", "policy"]
 TOGETHER = 10  # episodes played at once
+LONGEST = 27_000  # steps: Atari's half an hour of play; some environments never end by themselves
 _EVALUATION = 2  # keeps these seeds apart from others made of the same numbers
 RESAMPLES = 10_000
 
@@ -43,7 +44,8 @@ def evaluate(
     """Play some episodes, greedily or by the policy.
 
     The result depends on the agent's weights and on the seed alone. Episodes are the first ones
-    of as many environments: taking the first to finish would prefer short ones.
+    of as many environments: taking the first to finish would prefer short ones. One that is too
+    long is cut off.
 
     ``tell`` is told after every step how many are finished; it may raise to give up.
     """
@@ -62,22 +64,29 @@ def evaluate(
 
 
 class _Game:
-    """Environments that are stepped until each of them has finished an episode."""
+    """Environments that are stepped until each of them has finished an episode, or was cut off."""
 
     def __init__(self, env: VecEnv) -> None:
         self.env, self.observations = env, np.asarray(env.reset())
         self.episodes: dict[int, Episode] = {}
+        self.totals, self.length = np.zeros(env.num_envs), 0
 
     @property
     def over(self) -> bool:
         return len(self.episodes) == self.env.num_envs
 
     def step(self, actions: Array) -> None:
-        observations, _, _, infos = step(self.env, actions)
+        observations, rewards, _, infos = step(self.env, actions)
         self.observations = np.asarray(observations)
+        self.totals += rewards
+        self.length += 1
         for i, info in enumerate(infos):
-            if "episode" in info and i not in self.episodes:
+            if i in self.episodes:
+                continue
+            if "episode" in info:
                 self.episodes[i] = Episode(float(info["episode"]["r"]), int(info["episode"]["l"]))
+            elif self.length == LONGEST:
+                self.episodes[i] = Episode(float(self.totals[i]), LONGEST)
 
 
 def _games(config: Config, number: int, seed: int, stack: ExitStack) -> list[_Game]:
