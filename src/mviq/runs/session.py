@@ -141,9 +141,10 @@ class Session(BaseCallback):
         """Evaluate and log what is due since the boundary before."""
         if step == self.boundary:
             return
-        if self.config.eval_every and (final or self._due(self.config.eval_every)):
+        evaluating = self.config.eval_every and (final or self._due(self.config.eval_every))
+        if evaluating:
             self._evaluate(step)
-        if final or self._due(self.config.log_every):
+        if evaluating or final or self._due(self.config.log_every):
             self.agent.dump_logs()
         self.boundary = step
 
