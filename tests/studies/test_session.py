@@ -32,7 +32,7 @@ class Pretending:
     def __init__(self, directory: StudyDirectory, script: dict[str, list[tuple[str, str]]]) -> None:
         self.directory, self.script, self.done = directory, script, []
 
-    def run(self, tasks, events) -> None:
+    def run(self, tasks, events, stop) -> None:
         for task in tasks:
             self.done.append(task.run)
             events(Progress(task.run, 7))
