@@ -85,13 +85,14 @@ def _make(artefact: Artefact, directory: Path, force: bool) -> None:
     from rich.console import Console
 
     from mviq.paper import figures
+    from mviq.storage import check_writable, write_files
 
     try:
-        figures.check_writable(directory)
+        check_writable(directory)
         with Console(stderr=True).status(f"making {artefact.name}"):
             drawing = artefact.make()
             contents = figures.files(drawing)
-        paths = figures.write(contents, directory, force)
+        paths = write_files(contents, directory, force)
     except FileExistsError as mistake:
         raise UsageError(f"paper: {mistake}; use --force to replace it") from None
     except OSError as mistake:

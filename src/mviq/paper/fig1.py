@@ -15,9 +15,6 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from mviq.paper.figures import (
-    BLUE,
-    ORANGE,
-    STYLE,
     Curve,
     Drawing,
     Finding,
@@ -25,9 +22,9 @@ from mviq.paper.figures import (
     draw_family,
     point,
     points,
-    settle,
     two_rows,
 )
+from mviq.reports.style import BLUE, ORANGE, STYLE, settle
 from mviq.tsallis import exp_q, exp_q_physics, log_q, log_q_physics
 
 INDICES = (1, 2, 3, 4, 5)

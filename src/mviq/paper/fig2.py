@@ -16,9 +16,6 @@ from torch import Tensor
 
 from mviq.paper.fig1 import gaussian
 from mviq.paper.figures import (
-    BLUE,
-    ORANGE,
-    STYLE,
     Curve,
     Drawing,
     Finding,
@@ -27,9 +24,9 @@ from mviq.paper.figures import (
     of_panel,
     point,
     points,
-    settle,
     two_rows,
 )
+from mviq.reports.style import BLUE, ORANGE, STYLE, settle
 from mviq.tsallis import divergence, exp_q_physics, log_q, log_q_physics, policy, support
 
 INDICES = (1, 2, 3, 4, 5)

@@ -2,13 +2,10 @@
 
 import csv
 import io
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -16,30 +13,10 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mviq.storage import write_durably
+from mviq.reports.style import BLACK, BLUE, GREEN, ORANGE, PINK, render
 
 Floats = NDArray[np.float64]
 
-STYLE: dict[Any, Any] = {
-    "axes.grid": True,
-    "axes.labelsize": 9,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlesize": 9.5,
-    "font.size": 9,
-    "grid.alpha": 0.25,
-    "grid.linewidth": 0.5,
-    "legend.fontsize": 8,
-    "legend.frameon": False,
-    "lines.linewidth": 1.6,
-    "savefig.dpi": 200,
-    "svg.hashsalt": "mviq",  # else the identifiers in an SVG differ from run to run
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-}
-
-# Okabe and Ito's colours, apart for every kind of colour vision; the dashes serve black and white.
-BLACK, BLUE, ORANGE, GREEN, PINK = "#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 _LINES: Mapping[float, tuple[str, Any]] = {
     1: (BLACK, "solid"),
     2: (BLUE, (0, (6, 1.2))),
@@ -141,13 +118,6 @@ def two_rows(upper: str, lower: str) -> tuple[Figure, list[Axes], list[Axes]]:
     return figure, rows[0], rows[1]
 
 
-def settle(figure: Figure) -> Figure:
-    """Fix the layout of a finished figure: it would move a little with every drawing otherwise."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-    return figure
-
-
 def draw_family(axes: Axes, curves: Iterable[Curve], panel: str) -> None:
     """Draw the curves of a panel for q = 1 to 5, each q with its own colour and dashes."""
     for one in of_panel(curves, panel):
@@ -158,18 +128,10 @@ def draw_family(axes: Axes, curves: Iterable[Curve], panel: str) -> None:
 def files(drawing: Drawing) -> dict[str, bytes]:
     """Return the picture (PNG, SVG) and its numbers (CSV) by file name; same input, same bytes."""
     return {
-        f"{drawing.name}.png": _render(drawing.figure, "png"),
-        f"{drawing.name}.svg": _render(drawing.figure, "svg"),
+        f"{drawing.name}.png": render(drawing.figure, "png"),
+        f"{drawing.name}.svg": render(drawing.figure, "svg"),
         f"{drawing.name}.csv": _csv(drawing.curves),
     }
-
-
-def _render(figure: Figure, suffix: str) -> bytes:
-    buffer = io.BytesIO()
-    metadata = {"Date": None} if suffix == "svg" else {}
-    with matplotlib.rc_context(STYLE):
-        figure.savefig(buffer, format=suffix, metadata=metadata)
-    return buffer.getvalue()
 
 
 def _csv(curves: Iterable[Curve]) -> bytes:
@@ -181,40 +143,3 @@ def _csv(curves: Iterable[Curve]) -> bytes:
             # Twelve digits: the last ones of a float64 differ between machines.
             table.writerow((one.panel, f"{one.q:g}", f"{x:.12g}", f"{y:.12g}"))
     return text.getvalue().encode()
-
-
-def check_writable(directory: Path) -> None:
-    """Raise OSError unless files can be written into the directory, existing or still to be made.
-
-    >>> check_writable(Path(__file__) / "figures")
-    Traceback (most recent call last):
-    NotADirectoryError: ...figures.py is not a directory
-    """
-    place = directory.absolute()
-    while not place.exists():
-        place = place.parent
-    if not place.is_dir():
-        raise NotADirectoryError(f"{place} is not a directory")
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise PermissionError(f"{place} is not writable")
-
-
-def write(contents: Mapping[str, bytes], directory: Path, force: bool = False) -> list[Path]:
-    """Write files into a directory, each whole or not at all, and return their paths.
-
-    A file that already has this content is left as it is. One with another content is an error
-    before anything is written, unless ``force`` says to replace it.
-    """
-    check_writable(directory)
-    directory.mkdir(parents=True, exist_ok=True)
-    stale = [
-        directory / name
-        for name, content in contents.items()
-        if (directory / name).exists() and (directory / name).read_bytes() != content
-    ]
-    if stale and not force:
-        raise FileExistsError(f"{stale[0]} exists with other content")
-    for name, content in contents.items():
-        if not (directory / name).exists() or directory / name in stale:
-            write_durably(directory / name, content)
-    return [directory / name for name in contents]
