@@ -43,7 +43,8 @@ class Finding:
     claim: str
     where: str
     measured: str
-    holds: bool
+    holds: bool | None
+    """None: the evidence does not decide it."""
 
 
 @dataclass(frozen=True)
@@ -57,19 +58,26 @@ class Drawing:
     findings: Sequence[Finding]
 
 
+_WORDS = {True: "agrees", False: "does not agree", None: "not enough evidence"}
+
+
 def verdict(findings: Iterable[Finding]) -> str:
-    """Say in one line whether the claims hold: everywhere, nowhere, or only where.
+    """Say in one line whether the claims hold: everywhere, nowhere, only where, or not decided.
 
     >>> verdict([Finding("flatter", "x > 1", "", True), Finding("flatter", "x < 1", "", False)])
     'agrees in part: flatter only for x > 1'
+    >>> verdict([Finding("higher", "Pong", "1 seed", None)])
+    'not enough evidence'
+    >>> verdict([Finding("higher", "Pong", "", True), Finding("higher", "Hero", "", None)])
+    'agrees in part: higher for Pong, not decided for Hero'
     """
     places = by_claim(findings)
-    partly = {claim: tests for claim, tests in places.items() if not all(t.holds for t in tests)}
-    if not partly:
-        return "agrees"
-    if not any(test.holds for tests in places.values() for test in tests):
-        return "does not agree"
-    return "agrees in part: " + "; ".join(_only(claim, tests) for claim, tests in partly.items())
+    answers = {test.holds for tests in places.values() for test in tests}
+    if len(answers) == 1:
+        return _WORDS[answers.pop()]
+    open_ones = {claim: tests for claim, tests in places.items() if not all(t.holds for t in tests)}
+    begin = "agrees in part: " if True in answers else "does not agree: "
+    return begin + "; ".join(_only(claim, tests) for claim, tests in open_ones.items())
 
 
 def by_claim(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
@@ -80,9 +88,22 @@ def by_claim(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
     return groups
 
 
-def _only(claim: str, tests: Iterable[Finding]) -> str:
-    places = " and ".join(test.where for test in tests if test.holds)
-    return f"{claim} only for {places}" if places else f"{claim} nowhere"
+def _only(claim: str, tests: Sequence[Finding]) -> str:
+    """Say where a claim holds and where that is not decided; elsewhere it does not."""
+    holds, undecided = (_places(tests, answer) for answer in (True, None))
+    refuted = any(test.holds is False for test in tests)
+    said = []
+    if holds:
+        said.append(f"{'only ' if refuted else ''}for {holds}")
+    elif refuted:
+        said.append("nowhere")
+    if undecided:
+        said.append(f"not decided for {undecided}")
+    return f"{claim} {', '.join(said)}"
+
+
+def _places(tests: Iterable[Finding], answer: bool | None) -> str:
+    return " and ".join(test.where for test in tests if test.holds is answer)
 
 
 def curve(panel: str, q: float, x: Tensor, y: Tensor) -> Curve:
