@@ -50,6 +50,26 @@ class FigureData:
     panels: tuple[Panel, ...]
 
 
+def y_range(panel: Panel) -> tuple[float, float]:
+    """Return the part of the axis to show: the lines, and their bands where these are not too wide.
+
+    With three runs a band can be ten times as high as the lines; it is then cut by the frame.
+    """
+    y = np.concatenate([series.y for series in panel.series])
+    ends = np.concatenate([end for s in panel.series for end in (s.low, s.high)])
+    low, high = _extent(y)
+    margin = 0.6 * (high - low)
+    bottom, top = _extent(np.concatenate([y, ends]))
+    low, high = max(low - margin, bottom), min(high + margin, top)
+    padding = 0.04 * (high - low) or 0.5
+    return low - padding, high + padding
+
+
+def _extent(values: Array) -> tuple[float, float]:
+    known = values[~np.isnan(values)]
+    return (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+
+
 def as_csv(figure: FigureData) -> bytes:
     """Return every number of a figure as a table; an unknown one is an empty cell."""
     rows = [

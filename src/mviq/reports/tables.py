@@ -62,6 +62,7 @@ class Cell:
     runs: int
 
 
+IQM = "interquartile mean"
 AREA = "area under curve"
 
 
@@ -69,7 +70,7 @@ def summary(comparison: Comparison) -> Summary:
     """Return the summary: labels by interquartile mean, highest first, those without one last."""
     finals, areas = comparison.scaled("final"), comparison.scaled("area")
     seed = comparison.choices.seed
-    aggregates = summarise(finals, normalised=comparison.scale.has_target, seed=seed)
+    aggregates = _aggregates(comparison, finals)
     chances: tuple[Row, ...] = ()
     if comparison.baseline is not None and finals:
         chances = improvements(finals, comparison.baseline, seed=seed)
@@ -80,10 +81,18 @@ def summary(comparison: Comparison) -> Summary:
         found = interval(interquartile_mean, own, seed=seed)
         numbers[label][AREA] = Number(*map(float, (found.estimate, found.low, found.high)))
     for row in chances:
-        numbers[row.algorithm][row.statistic] = _number(row)
+        numbers[row.algorithm][f"P(better than {comparison.baseline})"] = _number(row)
     rows = [_summary_row(comparison, label, own) for label, own in numbers.items()]
-    columns = tuple(dict.fromkeys(name for own in numbers.values() for name in own))
+    there = dict.fromkeys(name for own in numbers.values() for name in own)
+    columns = tuple(sorted(there, key=lambda name: name != IQM))  # the one to read first
     return Summary(columns, tuple(sorted(rows, key=_rank)), aggregates, chances)
+
+
+def _aggregates(comparison: Comparison, finals: dict[str, Array]) -> tuple[Row, ...]:
+    target, seed = comparison.scale.has_target, comparison.choices.seed
+    rows = summarise(finals, normalised=target, seed=seed)
+    one = len(comparison.shared) == 1  # then the median over environments is the mean
+    return tuple(row for row in rows if not (one and row.statistic == "median"))
 
 
 def _number(row: Row) -> Number:
@@ -91,7 +100,7 @@ def _number(row: Row) -> Number:
 
 
 def _rank(row: SummaryRow) -> float:
-    height = row.numbers.get("interquartile mean", UNKNOWN).estimate
+    height = row.numbers.get(IQM, UNKNOWN).estimate
     return np.inf if np.isnan(height) else -height
 
 
