@@ -26,7 +26,7 @@ _EXPLAINED = {
     AREA: "Time average of the learning curve: higher is faster",
 }
 _CHANCE = "How likely a run is better than one of the baseline; 0.5 is no difference"
-_DASH_WIDTH = 2.2  # pixels
+_LINE_WIDTH = 2.2  # pixels
 
 
 def render_page(report: Report) -> bytes:
@@ -71,10 +71,9 @@ def _context(report: Report) -> dict[str, Any]:
         "verdict": report.verdict,
         "looks": report.looks,
         "places": {label: place for place, label in enumerate(report.looks)},
+        "dashes": {label: _dashes(look, " ") for label, look in report.looks.items()},
         "caption": f"Final scores: {comparison.scale.unit}, with 95 % intervals in brackets.",
-        "columns": [
-            {"title": name, "explanation": _EXPLAINED.get(name, _CHANCE)} for name in names
-        ],
+        "columns": {name: _EXPLAINED.get(name, _CHANCE) for name in names},
         "rows": [_row(report, row, names) for row in report.summary.rows],
         "labels": comparison.labels,
         "environments": _environments(report),
@@ -166,8 +165,13 @@ def _data(report: Report) -> dict[str, Any]:
 
 
 def _look(name: str, look: Look) -> dict[str, str]:
-    dash = ",".join(f"{_DASH_WIDTH * part:.4g}px" for part in look.dashes) or "solid"
+    dash = _dashes(look, "px,")
+    dash = f"{dash}px" if dash else "solid"
     return {"name": name, "colour": look.colour, "onDark": look.on_dark, "dash": dash}
+
+
+def _dashes(look: Look, between: str) -> str:
+    return between.join(f"{_LINE_WIDTH * part:.4g}" for part in look.dashes)
 
 
 def _figure(figure: FigureData, places: dict[str, int]) -> dict[str, Any]:
