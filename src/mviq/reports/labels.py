@@ -49,7 +49,8 @@ def spoken(value: Any) -> str:
 
 
 def _name(run: Settings) -> str:
-    name = _NAMES.get(run["algorithm"], run["algorithm"]).format(q=spoken(run.get("q")))
+    name = str(_NAMES.get(run["algorithm"], run["algorithm"]))
+    name = name.replace("{q}", spoken(run.get("q")))
     return f"QR-{name}" if run.get("critic") == "quantile" else name
 
 

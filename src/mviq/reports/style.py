@@ -1,7 +1,8 @@
 """How every figure looks, in the paper's artefacts and in reports, and how it becomes a file."""
 
 import io
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -27,6 +28,32 @@ STYLE: dict[Any, Any] = {
 # Okabe and Ito's colours, apart for every kind of colour vision; the dashes serve black and white.
 BLACK, BLUE, ORANGE, GREEN, PINK = "#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 AMBER, SKY, GREY = "#E69F00", "#56B4E9", "#7F7F7F"
+_COLOURS = (  # on a light and on a dark ground: the strongest first
+    *((BLUE, "#58AEE6"), (ORANGE, "#F08A4B"), (GREEN, "#2FC49B"), (PINK, "#E39CC4")),
+    *((BLACK, "#F0F0F0"), (AMBER, "#F2B632"), (SKY, "#8FD0F7"), (GREY, "#A9A9A9")),
+)
+_DASHES = ((), (6, 1.5), (2.5, 1.5), (7, 1.5, 1.5, 1.5), (1, 1.2))
+
+
+class Look(NamedTuple):
+    """How a label looks, in every figure of a report."""
+
+    colour: str
+    on_dark: str
+    dashes: tuple[float, ...]
+    """Line and gap in turns, in widths of the line; none for a solid line."""
+
+
+def looks(labels: Sequence[str]) -> dict[str, Look]:
+    """Return a look for each label; 40 labels differ, the first eight by their colour.
+
+    >>> looks(["DQN", "MVI(2)"])["DQN"].colour
+    '#0072B2'
+    """
+    return {
+        label: Look(*_COLOURS[i % len(_COLOURS)], _DASHES[i % len(_DASHES)])
+        for i, label in enumerate(labels)
+    }
 
 
 def settle(figure: Figure) -> Figure:
