@@ -1,13 +1,15 @@
 """``mviq paper``: make an artefact of the paper again and say whether its claim holds."""
 
 import argparse
+import sys
+from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mviq.cli.errors import UsageError
 from mviq.paper.artefacts import ARTEFACTS, Artefact
-from mviq.paper.experiments import SCALES
+from mviq.paper.experiments import SCALES, Scale
 
 if TYPE_CHECKING:  # help and lists must not wait for torch and Matplotlib
     from mviq.paper.drawing import Drawing
@@ -74,20 +76,23 @@ def run(options: argparse.Namespace) -> int:
         return 0
     artefact = _find(options.name)
     if artefact.experiment is None:
-        for option in ("scale", "studies", "workers"):
-            if getattr(options, option) is not None:
-                raise UsageError(
-                    f"paper: {artefact.name} has no study, so --{option} means nothing"
-                )
+        _refuse_options_of_studies(options)
         return _make(artefact, options)
     return _study(artefact, options)
+
+
+def _refuse_options_of_studies(options: argparse.Namespace) -> None:
+    for option in ("scale", "studies", "workers"):
+        if getattr(options, option) is not None:
+            raise UsageError(f"paper: {options.name} trains nothing, so it has no --{option}")
 
 
 def _find(name: str) -> Artefact:
     if name in ARTEFACTS:
         return ARTEFACTS[name]
-    (closest,) = get_close_matches(name, ARTEFACTS, n=1, cutoff=0.0)
-    raise UsageError(f"paper: no {name!r}; closest: {closest!r} ('mviq paper' lists all)")
+    close = get_close_matches(name, ARTEFACTS, n=1, cutoff=0.4)
+    hint = f"; closest: {close[0]!r}" if close else ""
+    raise UsageError(f"paper: no {name!r}{hint} ('mviq paper' lists all)")
 
 
 def _make(artefact: Artefact, options: argparse.Namespace) -> int:
@@ -102,27 +107,31 @@ def _make(artefact: Artefact, options: argparse.Namespace) -> int:
 
 def _study(artefact: Artefact, options: argparse.Namespace) -> int:
     """Run the study behind an artefact, or what is left of it, and draw what it found."""
-    from mviq.cli.study import run_to_the_end
-    from mviq.paper.evidence import drawn
-    from mviq.studies.directory import StudyDirectory
-    from mviq.studies.file import study_from
+    from mviq.paper.evidence import drawn, gathered
+    from mviq.runs.directory import RunError
+    from mviq.studies.running import Options
 
     _check_place(_place(artefact, options))
-    assert artefact.experiment is not None
-    study = study_from(artefact.experiment.at(_scale(options)))
-    directory = StudyDirectory((options.studies or Path("studies")) / study.name)
-    code = run_to_the_end(study, directory, options)
-    if code not in (0, 1):  # stopped; what has failed is said below the figure
-        return code
+    scale, parent = _scale(options), options.studies or Path("studies")
+    how = Options(workers=options.workers, quiet=options.quiet, measure=scale != "smoke")
     try:
-        drawing = drawn(artefact, _scale(options), directory.path)
-    except ValueError as mistake:
+        directory, outcome = gathered(artefact, scale, parent, how, _say(options.quiet))
+        if outcome.stopped:
+            print(f"stopped; the same command continues {directory}")
+            return 130
+        drawing = drawn(artefact, scale, directory)
+    except (RunError, ValueError) as mistake:
         raise UsageError(f"paper: {mistake}") from None
     _write(artefact, drawing, options)
-    return code
+    print(f"the study: {directory} ('mviq report {directory}' shows all of it)")
+    return outcome.exit_code
 
 
-def _scale(options: argparse.Namespace) -> str:
+def _say(quiet: bool) -> Callable[[str], None]:
+    return lambda text: None if quiet else print(text, file=sys.stderr)
+
+
+def _scale(options: argparse.Namespace) -> Scale:
     return options.scale or "small"
 
 

@@ -16,12 +16,13 @@ from mviq.paper.learning import (
     data_of,
     difference,
     learning,
+    more_often,
     spoken,
     standard_error,
 )
 from mviq.paper.panels import draw_lines, grid_of
 from mviq.reports.reading import StudyData
-from mviq.reports.statistics import interval, probability_of_improvement, task_means
+from mviq.reports.statistics import task_means
 from mviq.reports.style import STYLE, settle
 
 OURS = "MVI(2)"
@@ -45,7 +46,7 @@ def every(data: StudyData) -> Drawing:
     found = learning(data)
     labels = (OURS, M_VI, TSALLIS_VI)
     lines = [line for env in found.envs for line in _lines(found, env, labels)]
-    findings = [_more_often(found, baseline) for baseline in (M_VI, TSALLIS_VI)]
+    findings = [_better(found, baseline) for baseline in (M_VI, TSALLIS_VI)]
     return _drawing("fig7", found, lines, (_RIBBON,), findings)
 
 
@@ -82,13 +83,8 @@ def _comparison(found: Learning, env: str) -> list[Finding]:
     ]
 
 
-def _more_often(found: Learning, baseline: str) -> Finding:
-    chance = interval(
-        probability_of_improvement,
-        found.last(OURS),
-        found.last(baseline),
-        bounds=(0.0, 1.0),
-    )
+def _better(found: Learning, baseline: str) -> Finding:
+    chance = more_often(found.last(OURS), found.last(baseline))
     measured = f"a run of it beats one of {baseline} with probability {spoken(chance)}"
     where = f"{len(found.envs)} games, against {baseline}"
     return Finding("MVI(2) is better on the whole", where, measured, above(chance, 0.5))

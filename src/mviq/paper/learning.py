@@ -19,6 +19,7 @@ from mviq.reports.statistics import (
     curve_interval,
     interval,
     mean,
+    probability_of_improvement,
 )
 from mviq.reports.statistics.checks import Array
 
@@ -114,6 +115,11 @@ def difference(new: Array, old: Array) -> Interval:
 def change(later: Array, earlier: Array) -> Interval:
     """Return the mean of later − earlier, run by run, with its interval."""
     return interval(mean, later - earlier)
+
+
+def more_often(new: Array, old: Array) -> Interval:
+    """Return how likely a run of ``new`` is above one of ``old``, with its interval."""
+    return interval(probability_of_improvement, new, old, bounds=(0.0, 1.0))
 
 
 def above(found: Interval, level: float = 0.0) -> bool | None:
