@@ -1,6 +1,7 @@
 """``mviq study``: run many runs from one file, and see how far they are."""
 
 import argparse
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -91,19 +92,42 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     force = "start although budget, memory or disk will not do"
     add("--force", action="store_true", help=force)
     add("--quiet", action="store_true", help="no progress")
+    group = parser.add_argument_group("where the runs are done")
+    add = group.add_argument
+    engines = "local, or ray: on a cluster that shares the study's directory (local)"
+    add("--engine", choices=("local", "ray"), default="local", help=engines)
+    add("--address", metavar="HOST:PORT", help="of the Ray cluster (RAY_ADDRESS, or this machine)")
+    add("--cpus", type=float, metavar="X", help="CPUs of a run, for Ray (one per thread)")
+    add("--gpus", type=float, default=0.0, metavar="X", help="GPUs of a run, for Ray (0)")
+    memory = "memory of a run, for Ray (as measured)"
+    add("--memory", type=float, default=0.0, metavar="GB", help=memory)
 
 
 def run_command(options: argparse.Namespace) -> int:
     """Run a study, or say what that will take."""
     try:
-        if options.workers is not None and options.workers < 1:
-            raise ValueError(f"--workers must be at least 1, got {options.workers}")
+        _check(options)
         study, directory = _found(options)
         return (_dry_run if options.dry_run else _run)(study, directory, _as_options(options))
     except (RunError, ValueError) as mistake:
         raise UsageError(f"study: {mistake}") from None
     except OSError as mistake:
         raise UsageError(f"study: cannot write {mistake.filename}: {mistake.strerror}") from None
+
+
+def _check(options: argparse.Namespace) -> None:
+    if options.workers is not None and options.workers < 1:
+        raise ValueError(f"--workers must be at least 1, got {options.workers}")
+    for name in ("cpus", "gpus", "memory"):
+        value = getattr(options, name)
+        if value and options.engine != "ray":
+            raise ValueError(f"--{name} is for --engine ray")
+        if value is not None and not 0 <= value < math.inf:
+            raise ValueError(f"--{name} must be a number ≥ 0, got {value}")
+    if options.cpus == 0:
+        raise ValueError("--cpus must be above 0")
+    if options.address is not None and options.engine != "ray":
+        raise ValueError("--address is for --engine ray")
 
 
 def _found(options: argparse.Namespace) -> "tuple[Study, StudyDirectory]":
@@ -117,6 +141,7 @@ def _found(options: argparse.Namespace) -> "tuple[Study, StudyDirectory]":
 
 
 def _as_options(options: argparse.Namespace) -> "Options":
+    from mviq.studies.ray_engine import Resources
     from mviq.studies.running import Options
 
     return Options(
@@ -126,6 +151,9 @@ def _as_options(options: argparse.Namespace) -> "Options":
         measure=not options.no_estimate,
         force=options.force,
         quiet=options.quiet,
+        engine=options.engine,
+        address=options.address,
+        resources=Resources(options.cpus, options.gpus, round(options.memory * 1e9)),
     )
 
 
@@ -143,13 +171,14 @@ def _run(study: "Study", directory: StudyDirectory, options: "Options") -> int:
 
 
 def _dry_run(study: "Study", directory: StudyDirectory, options: "Options") -> int:
-    from mviq.studies.running import check_limits, prepare
+    from mviq.studies.running import check_limits, engine_of, prepare
 
-    work = prepare(study, directory, options, _saying(options))
+    with engine_of(options) as engine:
+        work = prepare(study, directory, options, engine, _saying(options))
     _print_plan(work.plan)
-    print(f"left to do: {work.estimate or f'{len(work.left)} runs'}")
+    print(f"left to do: {work.estimate or f'{len(work.left)} runs, {work.steps:,} steps'}")
     if not options.force:
-        check_limits(study.budget, work, directory)
+        check_limits(study.budget, work, directory, options)
     return 0
 
 

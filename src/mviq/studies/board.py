@@ -170,6 +170,8 @@ class Screen(Quiet):
 
 
 def _ending(title: str, event: Ended) -> str:
+    if event.how == "killed":
+        return f"{title}: {event.reason}"
     return f"{title}: {event.how}" + (f", {event.reason}" if event.reason else "")
 
 

@@ -117,15 +117,16 @@ class StudyDirectory:
     def check_owner(self, plan: Plan) -> None:
         """Refuse a plan that is not the one that is there, or an extension of it."""
         if not self.plan_file.is_file():
-            if self.path.is_dir() and any(file.name != ".lock" for file in self.path.iterdir()):
+            there = {file.name for file in self.path.iterdir()} if self.path.is_dir() else set()
+            if any(not name.startswith(".") for name in there - {self.study_file.name}):
                 raise ValueError(f"{self.path} has something in it that is not a study")
             return
-        there, wanted = self.plan().runs, {run.run for run in plan.runs}
-        missing = [run.title for run in there if run.run not in wanted]
+        planned, wanted = self.plan().runs, {run.run for run in plan.runs}
+        missing = [run.title for run in planned if run.run not in wanted]
         if missing:
             raise ValueError(
                 f"{self.path} belongs to another study: {missing[0]!r} of it is not in this one "
-                f"({len(missing)} of {len(there)} runs); give it another name or --out"
+                f"({len(missing)} of {len(planned)} runs); give it another name or --out"
             )
 
     def settle(self, study_file: str, plan: Plan) -> None:

@@ -1,5 +1,6 @@
 """What an engine does with the runs of a study, and what it says meanwhile."""
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ class Task:
     threads: int = 1
     memory: int = 0
     """Bytes it is expected to need; 0 if that is not known."""
+    hide_gpus: bool = False
+    """Whether it may not use the GPUs of its machine."""
 
 
 @dataclass(frozen=True)
@@ -44,5 +47,8 @@ Events = Callable[[Event], None]
 class Engine(Protocol):
     """Does runs, as many at a time as there is room for."""
 
-    def run(self, tasks: Sequence[Task], events: Events) -> None:
-        """Do the runs, and tell of each ``Progress`` and, once, ``Ended``."""
+    def room(self, tasks: Sequence[Task]) -> int:
+        """Return how many of these there is room for at once; a ``ValueError`` if for none."""
+
+    def run(self, tasks: Sequence[Task], events: Events, stop: threading.Event) -> None:
+        """Do the runs, and tell of each ``Progress`` and, once, ``Ended``; all stop if asked."""

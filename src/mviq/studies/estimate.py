@@ -29,10 +29,15 @@ GROWTH = 1.1  # memory beyond what was measured: tables, evaluation, fragments
 
 @dataclass(frozen=True)
 class Left:
-    """A run, and how many of its steps are left to do."""
+    """A run, and the step at which it continues."""
 
     config: Config
-    steps: int
+    step: int
+
+    @property
+    def steps(self) -> int:
+        """Return the steps that are left."""
+        return self.config.total_steps - self.step
 
 
 @dataclass(frozen=True)

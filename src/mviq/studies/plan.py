@@ -7,6 +7,7 @@ algorithms on the seeds it got to.
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from operator import itemgetter
 from typing import Any
@@ -36,13 +37,13 @@ def config_of(run: PlannedRun) -> Config:
     return resolve(run.env, seed=run.seed, **run.settings)
 
 
-def check_runs(runs: Iterable[PlannedRun]) -> None:
-    """Find out what cannot be built, such as an environment that is not installed."""
+def check_runs(runs: Iterable[PlannedRun], here: bool = True) -> None:
+    """Find out what cannot be built; of a device only if the runs will be done here."""
     from mviq.runs.building import check
 
     checked: set[tuple[Any, ...]] = set()
     for run in runs:
-        config = config_of(run)
+        config = config_of(run) if here else replace(config_of(run), device="cpu")
         kind = (config.env, config.network, config.protocol, config.backend, config.device)
         if kind in checked:
             continue

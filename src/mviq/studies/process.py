@@ -14,9 +14,10 @@ from mviq.studies.engine import Ended, Progress, Task
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
-def environment(threads: int) -> dict[str, str]:
+def environment(threads: int, hide_gpus: bool = False) -> dict[str, str]:
     """Return the environment of a process that computes on so many threads."""
-    return {**os.environ, **dict.fromkeys(THREADS, str(threads))}
+    hidden = {"CUDA_VISIBLE_DEVICES": ""} if hide_gpus else {}
+    return {**os.environ, **dict.fromkeys(THREADS, str(threads)), **hidden}
 
 
 class RunProcess:
@@ -33,7 +34,7 @@ class RunProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=environment(task.threads),
+                env=environment(task.threads, task.hide_gpus),
                 process_group=0,  # Ctrl-C on the terminal is for the study, which passes it on
             )
 

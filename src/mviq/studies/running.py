@@ -1,7 +1,8 @@
 """Running a study from beginning to end, in as many sessions as it takes."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from mviq.runs.config import Config
@@ -11,16 +12,16 @@ from mviq.studies import estimate as estimates
 from mviq.studies import machine
 from mviq.studies.board import Line, board
 from mviq.studies.directory import Plan, StudyDirectory
-from mviq.studies.engine import Task
+from mviq.studies.engine import Engine, Task
 from mviq.studies.estimate import Estimate, Left, size
 from mviq.studies.local import LocalEngine
-from mviq.studies.measuring import Measured
 from mviq.studies.plan import check_runs, config_of, expand
+from mviq.studies.ray_engine import RayEngine, Resources
 from mviq.studies.session import Session, chosen, left_to_do
 from mviq.studies.status import RunStatus, status_of
 from mviq.studies.study import Budget, Study, as_yaml
 
-Costs = Mapping[tuple[object, ...], Measured]
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,11 @@ class Options:
     force: bool = False
     """Whether to start although budget, memory or disk will not do."""
     quiet: bool = False
-    engine: Literal["local"] = "local"
+    engine: Literal["local", "ray"] = "local"
+    address: str | None = None
+    """Of a Ray cluster; None is the one of this machine, or a new one."""
+    resources: Resources = field(default_factory=Resources)
+    """What Ray gives to a run."""
 
 
 @dataclass(frozen=True)
@@ -61,30 +66,47 @@ class Work:
 
     plan: Plan
     left: list[RunStatus]
-    configs: dict[str, Config]
-    costs: Costs
-    workers: int
+    tasks: list[Task]
+    totals: dict[str, int]
+    """The steps of each run, also of what is done already."""
     estimate: Estimate | None
 
+    @property
+    def steps(self) -> int:
+        """Return the steps that are left."""
+        return sum(self.totals.values()) - sum(run.step for run in self.left)
 
-def run_study(
-    study: Study, directory: StudyDirectory, options: Options, say: Callable[[str], None]
-) -> Outcome:
+
+def run_study(study: Study, directory: StudyDirectory, options: Options, say: Say) -> Outcome:
     """Run what is left of a study; a mistake is a ``ValueError`` before anything is started."""
-    work = prepare(study, directory, options, say)
-    if work.estimate is not None:
-        say(str(work.estimate))
-    if not options.force:
-        check_limits(study.budget, work, directory)
-    with directory.locked():
-        directory.settle(as_yaml(study), work.plan)
-        stopped = _work(directory, work, options) if work.left else False
+    with engine_of(options) as engine:
+        work = prepare(study, directory, options, engine, say)
+        if work.estimate is not None:
+            say(str(work.estimate))
+        if not options.force:
+            check_limits(study.budget, work, directory, options)
+        with directory.locked():
+            directory.settle(as_yaml(study), work.plan)
+            stopped = _work(directory, work, engine, options.quiet) if work.left else False
     wanted = chosen(work.plan, options.only)
     return Outcome([status_of(directory, run) for run in wanted], stopped)
 
 
+@contextmanager
+def engine_of(options: Options) -> Iterator[Engine]:
+    """Return the engine that is wanted, and close it in the end."""
+    if options.engine == "local":
+        yield LocalEngine(options.workers)
+        return
+    engine = RayEngine(options.address, options.resources, options.workers)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
 def prepare(
-    study: Study, directory: StudyDirectory, options: Options, say: Callable[[str], None]
+    study: Study, directory: StudyDirectory, options: Options, engine: Engine, say: Say
 ) -> Work:
     """Find out what is to be done and what that takes; nothing is written."""
     plan = expand(study)
@@ -92,44 +114,37 @@ def prepare(
     directory.check_owner(plan)
     if directory.busy:
         raise BusyError(f"another process is running {directory.path}")
-    check_runs(wanted)
+    check_runs(wanted, here=options.engine == "local")
     left = left_to_do(directory, wanted, options.retry_failed)
-    configs = {status.planned.run: config_of(status.planned) for status in left}
-    workers = options.workers or _by_cores(configs)
-    costs: Costs = {}
-    if options.measure and left:
-        say("measuring for a moment what the runs take …")
-        costs = estimates.measured(list(configs.values()), min(workers, len(left)))
-        workers = options.workers or min(workers, _by_memory(configs, costs))
-    workers = min(workers, max(len(left), 1))
-    return Work(plan, left, configs, costs, workers, _estimate(left, configs, costs, workers))
+    configs = {run.planned.run: config_of(run.planned) for run in left}
+    place = directory.path.resolve()
+    tasks = [Task(place, run, config.threads) for run, config in configs.items()]
+    totals = {run: config.total_steps for run, config in configs.items()}
+    work = Work(plan, left, tasks, totals, None)
+    if not left or not options.measure:
+        return work
+    say("measuring for a moment what the runs take …")
+    return _priced(work, configs, engine, options.workers)
 
 
-def _estimate(
-    left: Sequence[RunStatus], configs: Mapping[str, Config], costs: Costs, workers: int
-) -> Estimate | None:
-    if not costs:
-        return None
-    rest = [Left(c, c.total_steps - run.step) for run in left for c in [configs[run.planned.run]]]
-    return estimates.estimate(rest, costs, workers)
+def _priced(work: Work, configs: Mapping[str, Config], engine: Engine, workers: int | None) -> Work:
+    """Return the work with what it takes, measured on this machine."""
+    at_once = min(LocalEngine(workers).room(work.tasks), len(work.tasks))
+    costs = estimates.measured(list(configs.values()), at_once)
+    memory = {
+        run: estimates.memory(c, costs[estimates.cost_class(c)]) for run, c in configs.items()
+    }
+    tasks = [replace(task, memory=memory[task.run]) for task in work.tasks]
+    left = [Left(configs[run.planned.run], run.step) for run in work.left]
+    room = min(engine.room(tasks), len(tasks))
+    return replace(work, tasks=tasks, estimate=estimates.estimate(left, costs, room))
 
 
-def _by_cores(configs: Mapping[str, Config]) -> int:
-    return max(1, machine.cores() // max((c.threads for c in configs.values()), default=1))
-
-
-def _by_memory(configs: Mapping[str, Config], costs: Costs) -> int:
-    available = machine.available_memory()
-    need = max(estimates.memory(c, costs[estimates.cost_class(c)]) for c in configs.values())
-    return max(1, available // need) if available is not None else len(configs)
-
-
-def check_limits(budget: Budget, work: Work, directory: StudyDirectory) -> None:
+def check_limits(budget: Budget, work: Work, directory: StudyDirectory, options: Options) -> None:
     """Refuse what is over budget, or more than this machine has."""
     found = work.estimate
-    steps = sum(c.total_steps for c in work.configs.values()) - sum(r.step for r in work.left)
-    if budget.steps is not None and steps > budget.steps:
-        raise ValueError(_over("budget.steps", f"{budget.steps:,}", f"{steps:,}"))
+    if budget.steps is not None and work.steps > budget.steps:
+        raise ValueError(_over("budget.steps", f"{budget.steps:,}", f"{work.steps:,}"))
     if budget.hours is not None and work.left:
         if found is None:
             raise ValueError("budget.hours needs the study to be measured")
@@ -139,7 +154,7 @@ def check_limits(budget: Budget, work: Work, directory: StudyDirectory) -> None:
     if found is None:
         return
     available, free = machine.available_memory(), machine.free_disk(directory.path)
-    if available is not None and found.memory > available:
+    if options.engine == "local" and available is not None and found.memory > available:
         raise ValueError(_over("free memory", size(available), size(found.memory)))
     if found.disk > free:
         raise ValueError(_over("free disk", size(free), size(found.disk)))
@@ -149,27 +164,16 @@ def _over(limit: str, allowed: str, needed: str) -> str:
     return f"{limit} is {allowed}, the study needs {needed} (--force starts it nevertheless)"
 
 
-def _work(directory: StudyDirectory, work: Work, options: Options) -> bool:
+def _work(directory: StudyDirectory, work: Work, engine: Engine, quiet: bool) -> bool:
     """Let the engine do what is left, and return whether it was stopped."""
+    lines = {
+        run.planned.run: Line(run.planned.title, run.step, work.totals[run.planned.run])
+        for run in work.left
+    }
     text = "stopping: the runs save where they are"
-    with board(_lines(work), options.quiet) as shown, graceful_stop(shown.say, text) as stop:
-        session = Session(directory, shown, stop)
+    with board(lines, quiet) as shown, graceful_stop(shown.say, text) as stop:
         try:
-            session.run(LocalEngine(work.workers, stop), _tasks(directory, work))
+            Session(directory, shown, stop).run(engine, work.tasks)
         except KeyboardInterrupt:
             return True
         return stop.is_set()
-
-
-def _lines(work: Work) -> dict[str, Line]:
-    return {
-        run.planned.run: Line(
-            run.planned.title, run.step, work.configs[run.planned.run].total_steps
-        )
-        for run in work.left
-    }
-
-
-def _tasks(directory: StudyDirectory, work: Work) -> list[Task]:
-    path = directory.path.resolve()
-    return [Task(path, run, config.threads) for run, config in work.configs.items()]

@@ -57,7 +57,7 @@ class Session:
             self._again = []
             for task in tasks:
                 self._begin(task.run)
-            engine.run(list(tasks), self._heard)
+            engine.run(list(tasks), self._heard, self._stop)
             tasks = [task for task in tasks if task.run in self._again]
             if not tasks or self._stop.is_set():
                 return
