@@ -80,7 +80,8 @@ def write_plan(study: Path, runs: Sequence[tuple[str, str, int]], **changes: obj
 
 
 def name_of(label: str, env: str, seed: int) -> str:
-    return f"{env}_{label}_{seed}".replace("/", "-")
+    """Return the name of a directory, which must not be as odd as a label may be."""
+    return "".join(c if c.isalnum() or c in "-_()" else "-" for c in f"{env}_{label[:30]}_{seed}")
 
 
 def write_study(
