@@ -3,8 +3,9 @@ PYTHON ?= python3
 OUT ?= out
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+CHROMIUM := .venv/chromium/chromium
 
-.PHONY: help setup demo test lint types layers unit bench clean
+.PHONY: help setup demo test lint types layers unit browser bench clean
 
 help:
 	@echo "make demo    check the theory, draw figures 1 and 2, say where they are"
@@ -18,6 +19,12 @@ $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
+
+# For the tests of pages. Without npm, or elsewhere than on Linux, they use a browser that is installed.
+browser: setup $(CHROMIUM)
+
+$(CHROMIUM): tests/chromium.py
+	$(BIN)/python tests/chromium.py .venv/chromium
 
 demo: setup
 	$(BIN)/mviq verify
@@ -36,7 +43,7 @@ types: setup
 layers: setup
 	$(BIN)/lint-imports
 
-unit: setup
+unit: setup browser
 	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 bench: setup

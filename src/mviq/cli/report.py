@@ -113,7 +113,7 @@ def print_summary(report: "Report") -> None:
     from rich.text import Text
 
     from mviq.reports.numbers import brackets, shown
-    from mviq.reports.tables import UNKNOWN
+    from mviq.reports.tables import IQM, UNKNOWN
 
     console = Console(highlight=False)
     said = report.verdict
@@ -124,7 +124,8 @@ def print_summary(report: "Report") -> None:
         console.print(Text(caution, style="yellow"))
     table = Table(title=Text(f"final scores, {report.comparison.scale.unit}"))
     for name in ("label", *report.summary.columns, "runs"):
-        table.add_column(Text(name), justify="left" if name == "label" else "right")
+        title = "IQM" if name == IQM else name
+        table.add_column(Text(title), justify="left" if name == "label" else "right")
     for row in report.summary.rows:
         numbers = [row.numbers.get(name, UNKNOWN) for name in report.summary.columns]
         cells = [f"{shown(number.estimate)}\n{brackets(number)}" for number in numbers]

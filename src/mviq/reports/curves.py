@@ -24,8 +24,10 @@ DIAGNOSTICS = {
 }
 
 
-def learning_curves(comparison: Comparison) -> FigureData:
+def learning_curves(comparison: Comparison) -> FigureData | None:
     """Return the mean score along training, a panel for each environment."""
+    if not comparison.environments:
+        return None
     title = {"eval": "evaluation return", "train": "training return"}[comparison.choices.metric]
     panels = tuple(
         _panel(environment, environment.env, title, comparison.choices.seed)

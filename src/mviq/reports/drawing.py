@@ -18,6 +18,7 @@ from mviq.reports.style import STYLE, Look, settle
 Looks = Mapping[str, Look]
 _LINE_WIDTH = 1.6
 _BAND = 0.15
+_LONGEST = 40  # characters of a label in a picture
 
 
 def draw(data: FigureData, looks: Looks) -> Figure:
@@ -49,9 +50,9 @@ def _panel_size(data: FigureData) -> tuple[float, float]:
 def _legend(figure: Figure, data: FigureData, looks: Looks) -> None:
     labels = list(dict.fromkeys(s.label for panel in data.panels for s in panel.series))
     handles = [Line2D([], [], color=looks[label].colour, **_line(looks[label])) for label in labels]
-    longest = max(map(len, labels))
-    columns = max(1, min(len(labels), int(14 * figure.get_figwidth() / (longest + 6))))
     names = [_literal(label) for label in labels]
+    longest = max(map(len, names))
+    columns = max(1, min(len(names), int(14 * figure.get_figwidth() / (longest + 6))))
     figure.legend(handles, names, loc="outside lower center", ncols=columns)
 
 
@@ -60,8 +61,9 @@ def _line(look: Look) -> dict[str, Any]:
 
 
 def _literal(text: str) -> str:
-    """Return text that Matplotlib shows as it is: no mathematics, no hidden label."""
-    shown = text.replace("\\", "\\\\").replace("$", r"\$")
+    """Return text that Matplotlib shows as it is: no mathematics, no hidden label, not endless."""
+    shown = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    shown = shown.replace("$", r"\$")
     return f"\u200b{shown}" if shown.startswith("_") else shown
 
 

@@ -7,6 +7,7 @@ import csv
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -117,7 +118,7 @@ def _read_planned(study: StudyDirectory) -> StudyData:
 def _planned_run(study: StudyDirectory, planned: PlannedRun) -> Run:
     directory = study.run(planned.run)
     begun = directory.config_file.is_file()
-    status, reason = _ending(directory)
+    status, steps, reason = _ending(directory)
     failure = study.failure(planned.run)
     if failure is not None:
         attempts = f" ({failure.attempts} attempts)" if failure.attempts > 1 else ""
@@ -130,7 +131,7 @@ def _planned_run(study: StudyDirectory, planned: PlannedRun) -> Run:
         env=planned.env,
         seed=planned.seed,
         status=status,
-        steps=_last_step(directory),
+        steps=steps,
         reason=reason,
         settings=read_file(directory.config_file) if begun else planned.settings,
         system=_system(directory),
@@ -142,7 +143,7 @@ def _read_plain(name: str, directories: Sequence[RunDirectory]) -> StudyData:
     settings = [_checked(read_file(run.config_file), run) for run in directories]
     runs = []
     for label, own, directory in zip(labels_of(settings), settings, directories, strict=True):
-        status, reason = _ending(directory)
+        status, steps, reason = _ending(directory)
         runs.append(
             Run(
                 name=directory.path.name,
@@ -150,7 +151,7 @@ def _read_plain(name: str, directories: Sequence[RunDirectory]) -> StudyData:
                 env=own["env"],
                 seed=own["seed"],
                 status=status,
-                steps=_last_step(directory),
+                steps=steps,
                 reason=reason,
                 settings=own,
                 system=_system(directory),
@@ -167,25 +168,32 @@ def _checked(settings: dict[str, Any], run: RunDirectory) -> dict[str, Any]:
     return settings
 
 
-def _ending(directory: RunDirectory) -> tuple[Status, str]:
-    result = directory.result
+def _ending(directory: RunDirectory) -> tuple[Status, int, str]:
+    """Return what became of a run, the last step that is written down, and why it ended there."""
+    with _named(directory.result_file):
+        result = directory.result
     if result is None:
-        return "unfinished", "interrupted, or still running"
+        steps = [_number(directory.progress, r, _STEP) for r in _rows(directory.progress, [_STEP])]
+        return "unfinished", int(steps[-1]) if steps else 0, "interrupted, or still running"
     if result.status not in ("finished", "diverged"):
         raise ValueError(f"{directory.result_file} has the unknown status {result.status!r}")
-    return ("finished", "") if result.status == "finished" else ("diverged", result.message)
+    diverged = result.status == "diverged"
+    return "diverged" if diverged else "finished", result.steps, result.message
 
 
 def _system(directory: RunDirectory) -> dict[str, Any]:
     file: Path = directory.system_file
-    return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+    with _named(file):
+        return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
 
 
-def _last_step(directory: RunDirectory) -> int:
-    if directory.result is not None:
-        return directory.result.steps
-    steps = [int(float(row[_STEP])) for row in _rows(directory.progress, [_STEP])]
-    return steps[-1] if steps else 0
+@contextmanager
+def _named(file: Path) -> Iterator[None]:
+    """Name the file that cannot be read."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{file} cannot be read: {error}") from None
 
 
 def _evaluations(path: Path) -> tuple[list[float], list[float]]:

@@ -60,13 +60,13 @@
     return { type: "data", symmetric: false, array: reach(series.high), arrayminus: reach(series.low) };
   }
 
-  function dot(series) {
+  function dot(series, place) {
     const own = colour(series.label);
     return {
-      x: series.y, y: [plain(look(series.label).name)], type: "scatter", mode: "markers",
+      x: series.y, y: [place], type: "scatter", mode: "markers",
       name: plain(look(series.label).name), marker: { color: own, size: 11 },
       error_x: { ...errors(series), color: own, thickness: 3, width: 0 },
-      customdata: interval(series), hovertemplate: "%{x:.3~g}%{customdata}<extra></extra>",
+      customdata: interval(series), hovertemplate: "%{fullData.name}: %{x:.3~g}%{customdata}<extra></extra>",
     };
   }
 
@@ -96,7 +96,16 @@
     };
   }
 
-  function layout(kind, panel, element) {
+  function places(kind, shown) {
+    if (kind === "bars") return { type: "category", autorange: "reversed" };
+    const short = (text) => (text.length > 32 ? `${text.slice(0, 31)}…` : text);
+    return {
+      tickvals: shown.map((_, place) => place), range: [shown.length - 0.4, -0.6],
+      ticktext: shown.map((series) => plain(short(look(series.label).name))),
+    };
+  }
+
+  function layout(kind, panel, shown, element) {
     const common = {
       autosize: true, height: element.clientHeight, showlegend: false,
       margin: { l: 8, r: 12, t: 8, b: 8, pad: 2 },
@@ -120,7 +129,7 @@
     return {
       ...common, hovermode: "closest", shapes: line, barmode: "group", bargap: 0.25,
       xaxis: axis(kind === "bars" ? panel.yTitle : panel.xTitle, { nticks: 6 }),
-      yaxis: axis("", { type: "category", autorange: "reversed", showgrid: false, ticksuffix: "  " }),
+      yaxis: axis("", { ...places(kind, shown), showgrid: false, ticksuffix: "  " }),
     };
   }
 
@@ -134,7 +143,7 @@
     const shown = panel.series.filter((series) => !hidden.has(series.label));
     const settings = { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
     drawn.add(element);
-    Plotly.react(element, traces[figure.kind](shown), layout(figure.kind, panel, element), settings);
+    Plotly.react(element, traces[figure.kind](shown), layout(figure.kind, panel, shown, element), settings);
   }
 
   const redraw = () => drawn.forEach(draw);
