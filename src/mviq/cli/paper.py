@@ -90,7 +90,8 @@ def _refuse_options_of_studies(options: argparse.Namespace) -> None:
 def _find(name: str) -> Artefact:
     if name in ARTEFACTS:
         return ARTEFACTS[name]
-    close = get_close_matches(name, ARTEFACTS, n=1, cutoff=0.4)
+    begin = [known for known in ARTEFACTS if known.startswith(name)]
+    close = begin or get_close_matches(name, ARTEFACTS, n=1, cutoff=0.4)
     hint = f"; closest: {close[0]!r}" if close else ""
     raise UsageError(f"paper: no {name!r}{hint} ('mviq paper' lists all)")
 
