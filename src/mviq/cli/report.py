@@ -9,6 +9,8 @@ from mviq.cli.errors import UsageError
 if TYPE_CHECKING:  # help must not wait for Matplotlib
     from mviq.reports.report import Report
 
+_SHORT = {"mean": "mean", "median": "median", "optimality gap": "gap", "area under curve": "area"}
+"""Columns that the terminal has no room to show with intervals."""
 FORMATS = ("html", "png", "svg", "csv")
 
 _DESCRIPTION = """\
@@ -108,12 +110,13 @@ def _make(options: argparse.Namespace, formats: list[str]) -> "tuple[Report, lis
 
 def print_summary(report: "Report") -> None:
     """Print the answer and the summary table."""
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from mviq.reports.numbers import brackets, shown
-    from mviq.reports.tables import IQM, UNKNOWN
+    from mviq.reports.numbers import shown, with_interval
+    from mviq.reports.tables import UNKNOWN
 
     console = Console(highlight=False)
     said = report.verdict
@@ -122,12 +125,12 @@ def print_summary(report: "Report") -> None:
         console.print(Text(sentence))
     for caution in said.cautions:
         console.print(Text(caution, style="yellow"))
-    table = Table(title=Text(f"final scores, {report.comparison.scale.unit}"))
+    table = Table(title=Text(f"final scores, {report.comparison.scale.unit}"), box=SIMPLE_HEAD)
     for name in ("label", *report.summary.columns, "runs"):
-        title = "IQM" if name == IQM else name
-        table.add_column(Text(title), justify="left" if name == "label" else "right")
+        title, side = Text(_SHORT.get(name, name)), "left" if name == "label" else "right"
+        table.add_column(title, justify=side, overflow="fold")
     for row in report.summary.rows:
-        numbers = [row.numbers.get(name, UNKNOWN) for name in report.summary.columns]
-        cells = [f"{shown(number.estimate)}\n{brackets(number)}" for number in numbers]
+        numbers = [(name, row.numbers.get(name, UNKNOWN)) for name in report.summary.columns]
+        cells = [shown(x.estimate) if name in _SHORT else with_interval(x) for name, x in numbers]
         table.add_row(*map(Text, [row.label, *cells, f"{row.runs} of {row.planned}"]))
     console.print(table)

@@ -128,7 +128,9 @@
     }];
     return {
       ...common, hovermode: "closest", shapes: line, barmode: "group", bargap: 0.25,
-      xaxis: axis(kind === "bars" ? panel.yTitle : panel.xTitle, { nticks: 6 }),
+      xaxis: axis(kind === "bars" ? panel.yTitle : panel.xTitle, {
+        nticks: 6, ...(kind === "bars" || panel.limited ? { range: panel.range } : {}),
+      }),
       yaxis: axis("", { ...places(kind, shown), showgrid: false, ticksuffix: "  " }),
     };
   }
