@@ -9,7 +9,8 @@ from mviq.cli.errors import UsageError
 if TYPE_CHECKING:  # help must not wait for Matplotlib
     from mviq.reports.report import Report
 
-_SHORT = {"mean": "mean", "median": "median", "optimality gap": "gap", "area under curve": "area"}
+_TITLES = {"interquartile mean": "IQM", "optimality gap": "gap", "area under curve": "area"}
+_BARE = ("mean", "median", "optimality gap", "area under curve")
 """Columns that the terminal has no room to show with intervals."""
 FORMATS = ("html", "png", "svg", "csv")
 
@@ -126,11 +127,12 @@ def print_summary(report: "Report") -> None:
     for caution in said.cautions:
         console.print(Text(caution, style="yellow"))
     table = Table(title=Text(f"final scores, {report.comparison.scale.unit}"), box=SIMPLE_HEAD)
-    for name in ("label", *report.summary.columns, "runs"):
-        title, side = Text(_SHORT.get(name, name)), "left" if name == "label" else "right"
-        table.add_column(title, justify=side, overflow="fold")
+    longest = max(len(row.label) for row in report.summary.rows)
+    table.add_column("label", overflow="fold", min_width=min(longest, 24))
+    for name in (*report.summary.columns, "runs"):
+        table.add_column(Text(_TITLES.get(name, name)), justify="right", overflow="fold")
     for row in report.summary.rows:
         numbers = [(name, row.numbers.get(name, UNKNOWN)) for name in report.summary.columns]
-        cells = [shown(x.estimate) if name in _SHORT else with_interval(x) for name, x in numbers]
+        cells = [shown(x.estimate) if name in _BARE else with_interval(x) for name, x in numbers]
         table.add_row(*map(Text, [row.label, *cells, f"{row.runs} of {row.planned}"]))
     console.print(table)
