@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mviq.cli.errors import UsageError
+from mviq.reports import FORMATS
 
 if TYPE_CHECKING:  # help must not wait for Matplotlib
     from mviq.reports.report import Report
@@ -12,7 +13,6 @@ if TYPE_CHECKING:  # help must not wait for Matplotlib
 _TITLES = {"interquartile mean": "IQM", "optimality gap": "gap", "area under curve": "area"}
 _BARE = ("mean", "median", "optimality gap", "area under curve")
 """Columns that the terminal has no room to show with intervals."""
-FORMATS = ("html", "png", "svg", "csv")
 
 _DESCRIPTION = """\
 Make a report of a study, of a directory with runs, or of one run: a page that opens in any browser
