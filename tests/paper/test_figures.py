@@ -11,27 +11,28 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from mviq.paper import fig1, fig2, figures
+from mviq.paper import drawing as drawings
+from mviq.paper import fig1, fig2
 from mviq.paper.artefacts import ARTEFACTS
-from mviq.paper.figures import Drawing, Finding
+from mviq.paper.drawing import Drawing, Finding
 
 INDICES = [1, 2, 3, 4, 5]
 Panels = dict[str, dict[float, tuple[np.ndarray, np.ndarray]]]
 
 
-@pytest.fixture(scope="module", params=list(ARTEFACTS))
+@pytest.fixture(scope="module", params=["fig1", "fig2"])
 def drawing(request) -> Drawing:
     return ARTEFACTS[request.param].make()
 
 
 @pytest.fixture(scope="module")
 def first() -> Panels:
-    return read(figures.files(fig1.make())["fig1.csv"])
+    return read(drawings.files(fig1.make())["fig1.csv"])
 
 
 @pytest.fixture(scope="module")
 def second() -> Panels:
-    return read(figures.files(fig2.make())["fig2.csv"])
+    return read(drawings.files(fig2.make())["fig2.csv"])
 
 
 def read(content: bytes) -> Panels:
@@ -316,15 +317,13 @@ def _is_axes(artist) -> bool:
 
 
 def test_all_numbers_in_the_table_are_finite(drawing):
-    for curve in drawing.curves:
-        assert len(curve.x) == len(curve.y)
-        assert np.isfinite(curve.x).all()
-        assert np.isfinite(curve.y).all()
+    assert drawing.data.columns == ("panel", "q", "x", "y")
+    assert all(np.isfinite(row[1:]).all() for row in drawing.data.rows)
 
 
 def test_the_same_figure_twice_is_the_same_bytes(drawing):
-    again = figures.files(ARTEFACTS[drawing.name].make())
-    assert figures.files(drawing) == again
+    again = drawings.files(ARTEFACTS[drawing.name].make())
+    assert drawings.files(drawing) == again
     assert set(again) == {f"{drawing.name}.{suffix}" for suffix in ("png", "svg", "csv")}
     assert again[f"{drawing.name}.png"].startswith(b"\x89PNG")
     assert b"<svg" in again[f"{drawing.name}.svg"]
@@ -337,8 +336,8 @@ def test_the_verdict_says_where():
         return Finding(claim, where, "", holds)
 
     good, bad = finding("a", "here", True), finding("a", "there", False)
-    assert figures.verdict([good]) == "agrees"
-    assert figures.verdict([bad]) == "does not agree"
-    assert figures.verdict([good, bad]) == "agrees in part: a only for here"
+    assert drawings.verdict([good]) == "agrees"
+    assert drawings.verdict([bad]) == "does not agree"
+    assert drawings.verdict([good, bad]) == "agrees in part: a only for here"
     other = finding("b", "here", False)
-    assert figures.verdict([good, other]) == "agrees in part: b nowhere"
+    assert drawings.verdict([good, other]) == "agrees in part: b nowhere"

@@ -7,13 +7,11 @@ same bit for bit, however often it was interrupted.
 """
 
 import errno
-import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +25,7 @@ from mviq.runs.config import Config
 from mviq.runs.directory import Result, RunDirectory, RunError, find_run, write_system
 from mviq.runs.evaluation import evaluate, seed_of
 from mviq.runs.progress import Reporter, Silent
+from mviq.runs.stopping import graceful_stop
 from mviq.runs.tables import Mark
 from mviq.runs.tracking import Tables
 from mviq.runs.video import check_filming, film
@@ -73,7 +72,9 @@ def _session(directory: RunDirectory, reporter: Reporter) -> Result:
         run = Run(directory, config, reporter)
         stack.callback(run.close)
         run.prepare()
-        run.stop_requested = stack.enter_context(_graceful_stop(reporter))
+        run.stop_requested = stack.enter_context(
+            graceful_stop(reporter.say, "stopping after this rollout")
+        )
         try:
             return run.learn()
         except OSError as error:
@@ -250,25 +251,3 @@ def _threads(number: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-@contextmanager
-def _graceful_stop(reporter: Reporter) -> Iterator[threading.Event]:
-    """Turn Ctrl-C and SIGTERM into a request to stop at the next boundary; twice is at once."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-
-    def ask(number: int, frame: Any) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-        reporter.say("stopping after this rollout; once more to stop at once")
-
-    before = {s: signal.signal(s, ask) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -114,27 +114,36 @@ class StudyDirectory:
     def _failure_file(self, name: str) -> Path:
         return Path(self.runs / name / "failure.json")
 
-    def settle(self, study_file: str, plan: Plan) -> None:
-        """Write down study and plan; one that is not an extension of what is there is refused."""
-        if self.plan_file.is_file():
-            self._check_extension(plan)
-        elif self.path.is_dir() and any(p.name != ".lock" for p in self.path.iterdir()):
-            raise ValueError(f"{self.path} has something in it that is not a study")
-        write_durably(self.study_file, study_file.encode())
-        write_durably(self.plan_file, _json(_plan_content(plan)))
-
-    def _check_extension(self, plan: Plan) -> None:
-        there, wanted = self.plan().runs, {run.run for run in plan.runs}
-        missing = [run.title for run in there if run.run not in wanted]
+    def check_owner(self, plan: Plan) -> None:
+        """Refuse a plan that is not the one that is there, or an extension of it."""
+        if not self.plan_file.is_file():
+            there = {file.name for file in self.path.iterdir()} if self.path.is_dir() else set()
+            if any(not name.startswith(".") for name in there - {self.study_file.name}):
+                raise ValueError(f"{self.path} has something in it that is not a study")
+            return
+        planned, wanted = self.plan().runs, {run.run for run in plan.runs}
+        missing = [run.title for run in planned if run.run not in wanted]
         if missing:
             raise ValueError(
                 f"{self.path} belongs to another study: {missing[0]!r} of it is not in this one "
-                f"({len(missing)} of {len(there)} runs); give it another name or --out"
+                f"({len(missing)} of {len(planned)} runs); give it another name or --out"
             )
+
+    def settle(self, study_file: str, plan: Plan) -> None:
+        """Write down study and plan."""
+        self.check_owner(plan)
+        write_durably(self.study_file, study_file.encode())
+        write_durably(self.plan_file, _json(_plan_content(plan)))
+
+    @property
+    def busy(self) -> bool:
+        """Return whether a process is running the study."""
+        return RunDirectory(self.path).busy
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes from running the study."""
+        self.path.mkdir(parents=True, exist_ok=True)
         with RunDirectory(self.path).locked():
             yield
 

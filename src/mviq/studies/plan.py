@@ -6,12 +6,14 @@ algorithms on the seeds it got to.
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from operator import itemgetter
 from typing import Any
 
 from mviq.runs.config import Config
+from mviq.runs.directory import RunError
 from mviq.runs.presets import COMMON, resolve
 from mviq.studies.directory import Plan, PlannedRun
 from mviq.studies.study import Entry, Settings, Study
@@ -33,6 +35,23 @@ def expand(study: Study) -> Plan:
 def config_of(run: PlannedRun) -> Config:
     """Return the configuration of a run."""
     return resolve(run.env, seed=run.seed, **run.settings)
+
+
+def check_runs(runs: Iterable[PlannedRun], here: bool = True) -> None:
+    """Find out what cannot be built; of a device only if the runs will be done here."""
+    from mviq.runs.building import check
+
+    checked: set[tuple[Any, ...]] = set()
+    for run in runs:
+        config = config_of(run) if here else replace(config_of(run), device="cpu")
+        kind = (config.env, config.network, config.protocol, config.backend, config.device)
+        if kind in checked:
+            continue
+        checked.add(kind)
+        try:
+            check(config)
+        except (RunError, ValueError) as error:
+            raise ValueError(f"the run {run.label!r} on {run.env} cannot be: {error}") from None
 
 
 def _runs(study: Study, entry: Entry) -> Iterator[tuple[int, PlannedRun]]:
