@@ -215,7 +215,7 @@ def test_unknown_values_are_named():
         made(MVI, q=0.5)
     with pytest.raises(ValueError, match="form must be one of"):
         made(QRMVI, form="gaps")
-    with pytest.raises(ValueError, match="value_limit must be > 0"):
+    with pytest.raises(ValueError, match="value_limit must be a number > 0"):
         made(MVI, value_limit=0.0)
 
 

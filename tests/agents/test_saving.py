@@ -176,7 +176,7 @@ def test_pickles_in_place_of_data_are_refused(tmp_path, trace):
     with pytest.raises(ValueError, match="not a replay buffer"):
         made(MVI).load_replay_buffer(tmp_path / "replay.pkl")
     (tmp_path / "agent.zip").write_bytes(bomb)
-    with pytest.raises(ValueError, match="not a saved mviq agent"):
+    with pytest.raises(ValueError, match="cannot be loaded as an mviq agent"):
         MVI.load(tmp_path / "agent.zip")
     made(MVI).save(tmp_path / "good.zip")
     with zipfile.ZipFile(tmp_path / "good.zip") as source:
@@ -185,7 +185,7 @@ def test_pickles_in_place_of_data_are_refused(tmp_path, trace):
         with zipfile.ZipFile(tmp_path / "bad.zip", "w") as target:
             for part, content in parts.items():
                 target.writestr(part, bomb if part == name else content)
-        with pytest.raises(ValueError, match="not a saved mviq agent"):
+        with pytest.raises(ValueError, match="cannot be loaded as an mviq agent"):
             MVI.load(tmp_path / "bad.zip")
 
 
@@ -233,7 +233,7 @@ def test_a_registered_class_can_be_saved(tmp_path):
 
 def test_an_agent_is_not_loaded_as_another(tmp_path):
     made(QRMVI).save(tmp_path / "agent")
-    with pytest.raises(ValueError, match="class QRMVI, not MVI"):
+    with pytest.raises(ValueError, match="class .QRMVI., not MVI"):
         MVI.load(tmp_path / "agent")
     with pytest.raises(FileNotFoundError, match=r"nowhere\.zip"):
         MVI.load(tmp_path / "nowhere")
@@ -261,6 +261,7 @@ def test_only_tensors_and_json_are_in_the_file(tmp_path):
     with zipfile.ZipFile(tmp_path / "agent.zip") as archive:
         assert sorted(archive.namelist()) == [
             "agent.json",
+            "observations.safetensors",
             "optimizer.safetensors",
             "policy.safetensors",
         ]
