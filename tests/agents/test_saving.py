@@ -233,7 +233,7 @@ def test_a_registered_class_can_be_saved(tmp_path):
 
 def test_an_agent_is_not_loaded_as_another(tmp_path):
     made(QRMVI).save(tmp_path / "agent")
-    with pytest.raises(ValueError, match="class .QRMVI., not MVI"):
+    with pytest.raises(ValueError, match="class 'QRMVI', not MVI"):
         MVI.load(tmp_path / "agent")
     with pytest.raises(FileNotFoundError, match=r"nowhere\.zip"):
         MVI.load(tmp_path / "nowhere")

@@ -66,10 +66,8 @@ def _read(file: Any, path: Target) -> Archive:
         found = (content.get("format"), content.get("version"))
         if found != (FORMAT, VERSION):
             raise ValueError(f"it is not of format {FORMAT} version {VERSION}, but {found}")
-        return Archive(
-            content,
-            *(safetensors.torch.load(_part(parts, f"{name}.safetensors")) for name in TENSORS),
-        )
+        names = [f"{name}.safetensors" for name in TENSORS]
+        return Archive(content, *(safetensors.torch.load(_part(parts, name)) for name in names))
 
 
 @contextmanager

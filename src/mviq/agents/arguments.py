@@ -20,6 +20,7 @@ from mviq.tsallis import Family
 Acting = Literal["epsilon_greedy", "sample"]
 Rule = tuple[Callable[[Any], bool], str]
 _NOT_STORED = {"self", "env", "device", "_init_setup_model"}
+LARGEST = 2**62  # of a whole number, as NumPy can count no further
 _SMALLEST_PICTURE = 36  # pixels a side that the three convolutions of NatureCNN leave something of
 
 
@@ -57,6 +58,11 @@ def check_arguments(agent: Any) -> None:
         value = agent._stats_window_size if name == "stats_window_size" else getattr(agent, name)
         if not good(value):
             raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    rows = max(agent.buffer_size // agent.n_envs, 1)
+    if agent.n_steps > rows:
+        raise ValueError(
+            f"n_steps must be at most buffer_size / n_envs, {rows}, got {agent.n_steps}"
+        )
     if not isinstance(agent.action_space, spaces.Discrete):
         raise ValueError(f"actions must be discrete, got the space {agent.action_space}")
     _check_network(agent)
@@ -78,9 +84,9 @@ def _check_network(agent: Any) -> None:
         )
 
 
-def whole(least: int, most: float = math.inf) -> Rule:
+def whole(least: int, most: int = LARGEST) -> Rule:
     """Return the rule for whole numbers in an interval."""
-    limit = "" if most == math.inf else f" and at most {most}"
+    limit = "" if most == LARGEST else f" and at most {most}"
     return (
         lambda value: isinstance(value, Integral) and least <= int(value) <= most,
         f"a whole number of at least {least}{limit}",

@@ -68,9 +68,14 @@ def optimizer_state(
         if not (index.isascii() and index.isdigit() and len(index) < 9 and name):
             raise ValueError(f"{key!r} is not a moment of the optimiser")
         state.setdefault(int(index), {})[name] = value
-    # What this version of torch has learnt to set since the file was written has its default.
-    settings = [{**expected, **group} for group, expected in zip(groups, own, strict=True)]
+    settings = [_settings(group, expected) for group, expected in zip(groups, own, strict=True)]
     return {"state": state, "param_groups": settings}
+
+
+def _settings(group: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
+    """Return the numbers of a file; switches, such as fused, are for the agent's arguments."""
+    numbers = {name: value for name, value in group.items() if not _is_switch(expected[name])}
+    return expected | numbers
 
 
 def _check_group(group: Any, expected: dict[str, Any]) -> None:
@@ -84,14 +89,18 @@ def _check_group(group: Any, expected: dict[str, Any]) -> None:
 
 
 def _alike(value: Any, expected: Any) -> bool:
-    """Return whether a setting has the kind of the one expected; switches may be None."""
+    """Return whether a setting has the kind of the one expected."""
     if isinstance(expected, tuple | list):
         same = type(value) is type(expected) and len(value) == len(expected)
         return same and all(map(_alike, value, expected))
-    if expected is None or isinstance(expected, bool):
-        return value is None or isinstance(value, bool)
+    if _is_switch(expected):
+        return _is_switch(value)
     number = isinstance(value, Real) and not isinstance(value, bool)
     return number and 0 <= value < float("inf")
+
+
+def _is_switch(value: Any) -> bool:
+    return value is None or isinstance(value, bool)
 
 
 @contextmanager

@@ -7,14 +7,14 @@ from stable_baselines3.common.base_class import maybe_make_env
 from stable_baselines3.common.utils import check_for_correct_spaces, get_system_info
 
 from mviq.agents.archive import Archive, Target, blaming, read_archive, write_archive
-from mviq.agents.arguments import Rule, argument_names, arguments_of, number, whole
+from mviq.agents.arguments import LARGEST, Rule, argument_names, arguments_of, number, whole
 from mviq.agents.description import describe, restore
 from mviq.agents.last_observations import last_observations, observations_for
 from mviq.agents.learner import Status
 from mviq.agents.parameters import check_parameters, no_more_weights_than, optimizer_state
 
 SPACES = ("observation_space", "action_space")
-_COUNT = whole(0, 2**62)
+_COUNT = whole(0)
 COUNTERS: dict[str, Rule] = {
     "n_envs": whole(1, 2**16),
     "num_timesteps": _COUNT,
@@ -22,7 +22,7 @@ COUNTERS: dict[str, Rule] = {
     "status": (lambda value: value in get_args(Status), f"one of {get_args(Status)}"),
     "_total_timesteps": _COUNT,
     "_num_timesteps_at_start": _COUNT,
-    "_current_progress_remaining": number(-(2**62), 1),
+    "_current_progress_remaining": number(-LARGEST, 1),
     "_episode_num": _COUNT,
     "_n_calls": _COUNT,
     "_n_updates": _COUNT,
