@@ -3,7 +3,6 @@
 import csv
 import math
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -26,32 +25,13 @@ from mviq.agents.denormals import _are_flushed
 from mviq.agents.replay import TransitionReplayBuffer
 from mviq.agents.rollout import step
 from mviq.tsallis import Family, entropy, munchausen_residual, policy
-from problems import TableMDP
+from problems import Observed, TableMDP
 
 AGENTS = pytest.mark.parametrize("cls", [MVI, QRMVI])
 
 
 def made(cls, env="CartPole-v1", policy_name="MlpPolicy", **options):
     return cls(policy_name, env, **({"seed": 0, "device": "cpu", "buffer_size": 1000} | options))
-
-
-class Observed(gym.Env):
-    """An environment of two actions with any observation space."""
-
-    action_space = spaces.Discrete(2)
-
-    def __init__(self, space):
-        self.observation_space = space
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        if seed is not None:
-            self.observation_space.seed(seed)
-        return self.observation_space.sample(), {}
-
-    def step(self, action):
-        over = bool(self.np_random.random() < 0.1)
-        return self.observation_space.sample(), float(action), over, False, {}
 
 
 @AGENTS
