@@ -52,19 +52,23 @@ def _alias(agent: Any) -> Any:
     return aliases[0] if aliases else agent.policy_class
 
 
-def check_arguments(agent: Any) -> None:
-    """Refuse an argument that no agent can learn with; the family has checked its own."""
-    for name, (good, allowed) in _RULES.items():
-        value = agent._stats_window_size if name == "stats_window_size" else getattr(agent, name)
+def check_arguments(agent_class: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Refuse an argument that no agent can learn with; the family checks its own."""
+    own = {name: named.pop(name) for name in ("acting", "value_limit")}
+    signature = inspect.signature(agent_class.base.__init__)
+    for name, value in (signature.bind(None, *positional, **named).arguments | own).items():
+        good, allowed = _RULES.get(name, _ANYTHING)
         if not good(value):
             raise ValueError(f"{name} must be {allowed}, got {value!r}")
-    rows = max(agent.buffer_size // agent.n_envs, 1)
-    if agent.n_steps > rows:
-        raise ValueError(
-            f"n_steps must be at most buffer_size / n_envs, {rows}, got {agent.n_steps}"
-        )
+
+
+def check_fit(agent: Any) -> None:
+    """Refuse an agent whose arguments do not fit each other or its environment."""
     if not isinstance(agent.action_space, spaces.Discrete):
         raise ValueError(f"actions must be discrete, got the space {agent.action_space}")
+    rows = max(agent.buffer_size // agent.n_envs, 1)
+    if agent.n_steps > rows:
+        raise ValueError(f"n_steps must be at most buffer_size/n_envs {rows}, got {agent.n_steps}")
     _check_network(agent)
 
 
@@ -124,8 +128,13 @@ def _is_frequency(value: Any) -> bool:
     return pair and whole(1)[0](value[0]) and value[1] in units
 
 
+_ANYTHING: Rule = (lambda value: True, "anything")
+_OPTIONS = _or_none((lambda value: isinstance(value, dict), "a dictionary"))
 _RULES: dict[str, Rule] = {
-    "policy_class": (lambda value: _is_subclass(value, BasePolicy), "a policy class"),
+    "policy": (
+        lambda value: isinstance(value, str) or _is_subclass(value, BasePolicy),
+        "the name of a policy or a policy class",
+    ),
     "learning_rate": _or(callable, "a schedule", number(0)),
     "buffer_size": whole(1),
     "learning_starts": whole(0),
@@ -137,7 +146,7 @@ _RULES: dict[str, Rule] = {
     "replay_buffer_class": _or_none(
         (lambda value: _is_subclass(value, ReplayBuffer), "a replay buffer class")
     ),
-    "replay_buffer_kwargs": (lambda value: isinstance(value, dict), "a dictionary"),
+    "replay_buffer_kwargs": _OPTIONS,
     "optimize_memory_usage": (lambda value: isinstance(value, bool), "True or False"),
     "n_steps": whole(1),
     "target_update_interval": whole(1),
@@ -147,7 +156,7 @@ _RULES: dict[str, Rule] = {
     "max_grad_norm": _or_none(number(0, above=True)),
     "stats_window_size": whole(1),
     "tensorboard_log": (lambda value: value is None or _is_path(value), "a directory, or None"),
-    "policy_kwargs": (lambda value: isinstance(value, dict), "a dictionary"),
+    "policy_kwargs": _OPTIONS,
     "verbose": whole(0),
     "seed": _or_none(whole(0, 2**32 - 1)),
     "acting": (lambda value: value in get_args(Acting), f"one of {get_args(Acting)}"),

@@ -23,7 +23,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
 from mviq.agents import denormals
-from mviq.agents.arguments import Acting, check_arguments
+from mviq.agents.arguments import Acting, check_arguments, check_fit
 from mviq.agents.diagnostics import (
     DivergenceError,
     largest,
@@ -72,6 +72,8 @@ class Learner(OffPolicyAlgorithm):
         _init_setup_model: bool = True,
         **options: Any,
     ) -> None:
+        own = {"acting": acting, "value_limit": value_limit}
+        check_arguments(type(self), (policy, env, *arguments), options | own)
         self.family = Family(
             q, temperature, munchausen_alpha, form, clip, entropy_weight, policy_method
         )
@@ -95,7 +97,7 @@ class Learner(OffPolicyAlgorithm):
         raise NotImplementedError
 
     def _setup_model(self) -> None:
-        check_arguments(self)
+        check_fit(self)
         plain = self.n_steps == 1 and not self.optimize_memory_usage
         if self.replay_buffer_class is None and plain and is_array(self.observation_space):
             self.replay_buffer_class = TransitionReplayBuffer
