@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -23,13 +23,13 @@ from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
 from mviq.agents import denormals
+from mviq.agents.arguments import Acting, check_arguments, check_fit
 from mviq.agents.diagnostics import (
     DivergenceError,
     largest,
     policy_diagnostics,
     target_residual,
 )
-from mviq.agents.files import SafeFiles
 from mviq.agents.networks import Network, as_function, channels_last, has_modes
 from mviq.agents.replay import TransitionReplayBuffer, is_array
 from mviq.agents.rollout import step, successors
@@ -37,12 +37,11 @@ from mviq.agents.targets import bellman_target, mean_outcome
 from mviq.tsallis import Family
 from mviq.tsallis.family import Form, PolicyMethod
 
-Acting = Literal["epsilon_greedy", "sample"]
 Status = Literal["new", "learning", "finished", "stopped", "diverged", "failed"]
 DIAGNOSE_EVERY = 100  # updates; often enough for a curve, too seldom to cost anything
 
 
-class Learner(SafeFiles):
+class Learner(OffPolicyAlgorithm):
     """The part that ``MVI`` and ``QRMVI`` share; they say which networks and which loss.
 
     ``family`` is the algorithm as a point of the MVI(q) family, ``status`` how learning stands:
@@ -73,13 +72,11 @@ class Learner(SafeFiles):
         _init_setup_model: bool = True,
         **options: Any,
     ) -> None:
+        own = {"acting": acting, "value_limit": value_limit}
+        check_arguments(type(self), (policy, env, *arguments), options | own)
         self.family = Family(
             q, temperature, munchausen_alpha, form, clip, entropy_weight, policy_method
         )
-        if acting not in get_args(Acting):
-            raise ValueError(f"acting must be one of {get_args(Acting)}, got {acting!r}")
-        if not value_limit > 0:
-            raise ValueError(f"value_limit must be > 0, got {value_limit!r}")
         self.acting, self.value_limit = acting, value_limit
         self.status: Status = "new"
         self._replayed: Any = None  # the last update's observations, for diagnostics
@@ -100,6 +97,7 @@ class Learner(SafeFiles):
         raise NotImplementedError
 
     def _setup_model(self) -> None:
+        check_fit(self)
         plain = self.n_steps == 1 and not self.optimize_memory_usage
         if self.replay_buffer_class is None and plain and is_array(self.observation_space):
             self.replay_buffer_class = TransitionReplayBuffer
