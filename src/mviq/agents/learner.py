@@ -162,9 +162,11 @@ class Learner(Actor, SafeFiles):
     def _update(self, replay_buffer: ReplayBuffer, batch_size: int) -> float:
         samples = replay_buffer.sample(batch_size, env=self._vec_normalize_env)
         discounts = self.gamma if samples.discounts is None else samples.discounts
-        outcomes, pull_back = self._online.differentiable(samples.observations)
+        now, needed = self._states(samples)
+        outcomes, pull_back = self._online.differentiable(now)
         with torch.inference_mode():
-            evaluated = self._target_outcomes(samples)
+            evaluated = self._target.forward(needed)
+            self._check_size(evaluated)
             target = bellman_target(
                 self.family,
                 samples.rewards,
@@ -187,26 +189,28 @@ class Learner(Actor, SafeFiles):
             self._log_policy(self._outcomes_at_s(samples, evaluated), samples.actions, predicted)
         return value
 
+    def _states(self, samples: Any) -> tuple[Any, Any]:
+        """Return s, and what the target network is asked for: s', then s if Munchausen needs it."""
+        now, then = samples.observations, samples.next_observations
+        if self.family.munchausen_alpha == 0:
+            return self._online.prepare(now), self._target.prepare(then)
+        both = self._target.prepare(_concatenate(then, now))
+        return _rows(both, len(samples.actions)), both
+
     @torch.inference_mode()
     def _outcomes_at_s(self, samples: Any, evaluated: Tensor) -> Tensor:
         if self.family.munchausen_alpha > 0:
             return evaluated[len(samples.actions) :]
         return self._target(samples.observations)
 
-    def _target_outcomes(self, samples: Any) -> Tensor:
-        """Return the target network's outcomes at s', then at s where Munchausen needs them."""
-        states = samples.next_observations
-        if self.family.munchausen_alpha > 0:
-            states = _concatenate(states, samples.observations)
-        outcomes = self._target(states)
+    def _check_size(self, outcomes: Tensor) -> None:
         peak = largest(outcomes)
         if not peak <= self.value_limit:
             raise self._divergence(f"an action value of the target network is {peak:g}")
-        return outcomes
 
     def _descend(self, gradients: list[Tensor]) -> None:
         """Take one step of the optimiser, unless it would spoil the weights."""
-        norm = torch.nn.utils.get_total_norm(gradients).item()
+        norm = math.hypot(*(torch.linalg.vector_norm(g).item() for g in gradients))
         if not math.isfinite(norm):
             raise self._divergence(f"the norm of the gradient is {norm}")
         limit = math.inf if self.max_grad_norm is None else self.max_grad_norm
@@ -248,6 +252,13 @@ def _concatenate(first: Any, second: Any) -> Any:
     if isinstance(first, dict):
         return {key: torch.cat((first[key], second[key])) for key in first}
     return torch.cat((first, second))
+
+
+def _rows(batch: Any, first: int) -> Any:
+    """Return the rows of a batch from a number on."""
+    if isinstance(batch, dict):
+        return {key: rows[first:] for key, rows in batch.items()}
+    return batch[first:]
 
 
 def _prefer_fused_adam(policy_kwargs: dict[str, Any]) -> None:

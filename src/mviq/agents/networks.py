@@ -19,7 +19,7 @@ from stable_baselines3.dqn.policies import QNetwork
 from torch import Tensor, nn
 
 from mviq.agents.description import register
-from mviq.agents.layers import LARGE, Convolution, Dense, Layer, as_layer
+from mviq.agents.layers import LARGE, Compiled, Dense, Layer, as_layer, by_patches
 
 PullBack: TypeAlias = Callable[[Tensor], list[Tensor]]
 """From the gradient of a loss at the outcomes to those at the weights, which are set too."""
@@ -34,11 +34,17 @@ class Network(Protocol):
     def __call__(self, observations: Any) -> Tensor:
         """Return the outcomes at a batch of observations."""
 
+    def prepare(self, observations: Any) -> Any:
+        """Return observations as this network, and any other of its kind, wants them."""
+
+    def forward(self, prepared: Any) -> Tensor:
+        """Return the outcomes at observations that are prepared."""
+
+    def differentiable(self, prepared: Any) -> tuple[Tensor, PullBack]:
+        """Return the outcomes, and how a gradient goes back from them, once."""
+
     def at(self, observations: Any) -> Tensor:
         """Return the outcomes at observations as environments give them, in arrays."""
-
-    def differentiable(self, observations: Any) -> tuple[Tensor, PullBack]:
-        """Return the outcomes, and how a gradient goes back from them, once."""
 
 
 def as_network(network: BasePolicy) -> Network:
@@ -56,7 +62,8 @@ def as_network(network: BasePolicy) -> Network:
         layers = _layers([network.features_extractor, head])
         if layers is not None and all(w.dtype == torch.float32 for w in network.parameters()):
             divide = network.normalize_images and is_image_space(network.observation_space)
-            return ByHand(layers, shape, divide)
+            on_cpu = network.device.type == "cpu"
+            return ByHand(by_patches(layers) if on_cpu else layers, shape, divide)
     return ByAutograd(network, shape)
 
 
@@ -71,17 +78,20 @@ class ByAutograd:
 
     def __call__(self, observations: Any) -> Tensor:
         """Return the outcomes at a batch of observations."""
-        outcomes: Tensor = self.network(observations)
+        return self.forward(observations)
+
+    def prepare(self, observations: Any) -> Any:
+        """Return the observations."""
+        return observations
+
+    def forward(self, prepared: Any) -> Tensor:
+        """Return the outcomes."""
+        outcomes: Tensor = self.network(prepared)
         return outcomes.reshape(self.shape)
 
-    @torch.inference_mode()
-    def at(self, observations: Any) -> Tensor:
-        """Return the outcomes at observations as environments give them."""
-        return self(obs_as_tensor(observations, self.weights[0].device))
-
-    def differentiable(self, observations: Any) -> tuple[Tensor, PullBack]:
+    def differentiable(self, prepared: Any) -> tuple[Tensor, PullBack]:
         """Return the outcomes and autograd's way back."""
-        outcomes = self(observations)
+        outcomes = self(prepared)
 
         def pull_back(gradient: Tensor) -> list[Tensor]:
             for weight in self.weights:
@@ -90,6 +100,11 @@ class ByAutograd:
             return [weight.grad for weight in self.weights if weight.grad is not None]
 
         return outcomes, pull_back
+
+    @torch.inference_mode()
+    def at(self, observations: Any) -> Tensor:
+        """Return the outcomes at observations as environments give them."""
+        return self(obs_as_tensor(observations, self.weights[0].device))
 
 
 class ByHand:
@@ -111,33 +126,31 @@ class ByHand:
             [next(parts).as_strided(weight.shape, weight.stride()) for weight in layer.parameters]
             for layer in layers
         ]
-        on_cpu = weights[0].device.type == "cpu"
-        self.compiled = on_cpu and all(
-            layer.small for layer in layers if isinstance(layer, Convolution)
-        )
+        on_cpu = self.gradient.device.type == "cpu"
+        compiled = [layer for layer in layers if on_cpu and isinstance(layer, Compiled)]
+        self.compiled = compiled if len(compiled) == len(layers) else None
 
-    @torch.inference_mode()
     def __call__(self, observations: Tensor) -> Tensor:
         """Return the outcomes at a batch of observations."""
-        return self._outcomes(self._activations(observations)[-1])
-
-    def at(self, observations: Any) -> Tensor:
-        """Return the outcomes at observations as environments give them, compiled for one."""
-        if len(observations) > 1 or not self.compiled:
-            return self(torch.as_tensor(observations, device=self.gradient.device))
-        x = observations[0]
-        if self.divide or isinstance(self.layers[0], Dense):
-            x = x.astype(np.float32)
-        if self.divide:
-            x /= np.float32(255)
-        for layer in self.layers:
-            x = layer.of_one(x)
-        return torch.from_numpy(x).view(self.shape)
+        return self.forward(self.prepare(observations))
 
     @torch.inference_mode()
-    def differentiable(self, observations: Tensor) -> tuple[Tensor, PullBack]:
+    def prepare(self, observations: Tensor) -> Tensor:
+        """Return the input of the first layer, one row per observation."""
+        x = observations
+        if self.divide:  # where bytes have been converted they are ours to change
+            x = x / 255.0 if x.dtype == torch.float32 else x.float().div_(255.0)
+        return self.layers[0].prepare(x)
+
+    @torch.inference_mode()
+    def forward(self, prepared: Tensor) -> Tensor:
+        """Return the outcomes."""
+        return self._outcomes(self._activations(prepared)[-1])
+
+    @torch.inference_mode()
+    def differentiable(self, prepared: Tensor) -> tuple[Tensor, PullBack]:
         """Return the outcomes and the way back through the layers."""
-        activations = self._activations(observations)
+        activations = self._activations(prepared)
 
         @torch.inference_mode()
         def pull_back(gradient: Tensor) -> list[Tensor]:
@@ -152,12 +165,20 @@ class ByHand:
 
         return self._outcomes(activations[-1]), pull_back
 
-    def _activations(self, observations: Tensor) -> list[Tensor]:
+    def at(self, observations: Any) -> Tensor:
+        """Return the outcomes at observations as environments give them, compiled for one."""
+        if len(observations) > 1 or self.compiled is None:
+            return self(torch.as_tensor(observations, device=self.gradient.device))
+        x = observations[0]
+        if self.divide:
+            x = x.astype(np.float32) / np.float32(255)
+        for layer in self.compiled:
+            x = layer.of_one(x)
+        return torch.from_numpy(x).view(self.shape)
+
+    def _activations(self, prepared: Tensor) -> list[Tensor]:
         """Return the input of the first layer, and the output of every layer."""
-        x = observations.float()
-        if self.divide:  # where bytes have been converted x is ours
-            x = x / 255.0 if x is observations else x.div_(255.0)
-        found = [x.flatten(1).t() if isinstance(self.layers[0], Dense) else x]
+        found = [prepared.t() if isinstance(self.layers[0], Dense) else prepared]
         for layer in self.layers:
             y = layer.forward(found[-1])
             found.append(y.relu_() if layer.rectified else y)
