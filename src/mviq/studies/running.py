@@ -121,7 +121,9 @@ def prepare(
     tasks = [Task(place, run, config.threads) for run, config in configs.items()]
     totals = {run: config.total_steps for run, config in configs.items()}
     work = Work(plan, left, tasks, totals, None)
-    if not left or not options.measure:
+    if tasks:
+        engine.room(tasks)  # or say now that there is none
+    if not tasks or not options.measure:
         return work
     say("measuring for a moment what the runs take …")
     return _priced(work, configs, engine, options.workers)

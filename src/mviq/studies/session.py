@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 from mviq.studies.board import Board
 from mviq.studies.directory import Failure, Plan, PlannedRun, StudyDirectory
-from mviq.studies.engine import Ended, Engine, Event, Task
+from mviq.studies.engine import Ended, Engine, Event, Progress, Task
 from mviq.studies.status import RunStatus, status_of
 
 SESSIONS = 2  # of a run that is killed from outside, each time the study is started
@@ -71,7 +71,7 @@ class Session:
     def _heard(self, event: Event) -> None:
         if isinstance(event, Ended):
             self._ended(event)
-        else:
+        elif isinstance(event, Progress):
             self._steps[event.run] = event.step
         self._board.show(event)
 
