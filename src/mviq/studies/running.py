@@ -7,7 +7,7 @@ from typing import Literal
 
 from mviq.runs.config import Config
 from mviq.runs.directory import BusyError
-from mviq.runs.stopping import graceful_stop
+from mviq.runs.stopping import asked_to_stop
 from mviq.studies import estimate as estimates
 from mviq.studies import machine
 from mviq.studies.board import Line, board
@@ -172,8 +172,7 @@ def _work(directory: StudyDirectory, work: Work, engine: Engine, quiet: bool) ->
         run.planned.run: Line(run.planned.title, run.step, work.totals[run.planned.run])
         for run in work.left
     }
-    text = "stopping: the runs save where they are"
-    with board(lines, quiet) as shown, graceful_stop(shown.say, text) as stop:
+    with board(lines, quiet) as shown, asked_to_stop() as stop:
         try:
             Session(directory, shown, stop).run(engine, work.tasks)
         except KeyboardInterrupt:

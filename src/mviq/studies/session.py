@@ -50,6 +50,7 @@ class Session:
         self._again: list[str] = []
         self._attempts: dict[str, int] = {}
         self._steps: dict[str, int] = {}
+        self._announced = False
 
     def run(self, engine: Engine, tasks: Collection[Task]) -> None:
         """Do the runs; one that is killed from outside is continued once."""
@@ -69,6 +70,9 @@ class Session:
             self._directory.forget_failure(run)
 
     def _heard(self, event: Event) -> None:
+        if self._stop.is_set() and not self._announced:
+            self._announced = True
+            self._board.say("stopping: the runs save where they are; once more to stop at once")
         if isinstance(event, Ended):
             self._ended(event)
         elif isinstance(event, Progress):
