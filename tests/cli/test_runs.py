@@ -1,6 +1,5 @@
 """``mviq train``, ``resume``, ``evaluate`` and ``watch`` as they are typed."""
 
-import importlib
 import json
 import os
 import signal
@@ -88,9 +87,7 @@ def test_mistakes_are_one_line_before_work_starts(
 
 
 def test_a_missing_extra_is_named(monkeypatch, capsys):
-    make = importlib.import_module("mviq.envs.by_id")
-    monkeypatch.setattr(make, "find_spec", lambda name: None)
-    monkeypatch.setattr(make, "known_ids", list)
+    monkeypatch.setattr("mviq.envs.ids.find_spec", lambda name: None)
     assert main(["train", "MinAtar/Breakout-v1"]) == 2
     assert "pip install 'mviq[minatar]'" in capsys.readouterr().err
 

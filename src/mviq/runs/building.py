@@ -16,15 +16,9 @@ Agent = MVI | QRMVI
 
 def make_env(config: Config, n_envs: int, seed: int, evaluation: bool, **options: Any) -> VecEnv:
     """Return environments of a run, for training or for evaluation."""
-    env = envs.make(
-        config.env,
-        n_envs,
-        seed=seed,
-        protocol=config.protocol,
-        evaluation=evaluation,
-        backend=config.backend,
-        **options,
-    )
+    if envs.game_of(config.env) is not None:
+        options |= {"protocol": config.protocol, "backend": config.backend}
+    env = envs.make(config.env, n_envs, seed=seed, evaluation=evaluation, **options)
     env.observation_space.seed(seed)  # some environments draw from their space
     return env
 
