@@ -81,7 +81,7 @@ def test_minatar_is_learnt_with_its_network():
 
 @pytest.mark.parametrize("cls", [MVI, QRMVI])
 def test_the_network_for_boards_is_named(cls):
-    with pytest.raises(ValueError, match="for MinAtar pass policy_kwargs=.*MinAtarCNN") as caught:
+    with pytest.raises(ValueError, match=r"for MinAtar pass policy_kwargs=.*MinAtarCNN") as caught:
         cls("CnnPolicy", "MinAtar/Breakout-v1", buffer_size=10, device="cpu")
     assert len(str(caught.value).splitlines()) == 1
 

@@ -281,8 +281,8 @@ class Learner(OffPolicyAlgorithm):
 
     @torch.inference_mode()
     def q_values(self, observations: Any) -> Tensor:
-        """Return the action values (batch, actions) of a batch of observations."""
-        return mean_outcome(self._online(obs_as_tensor(observations, self.device)))
+        """Return the action values (batch, actions) of observations, one or a batch."""
+        return mean_outcome(self._online(self.policy.obs_to_tensor(observations)[0]))
 
     @torch.inference_mode()
     def _choose(self, observations: Any) -> np.ndarray[Any, Any]:
