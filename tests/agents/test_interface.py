@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from sb3_contrib import QRDQN
-from stable_baselines3 import DQN
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.callbacks import (
     BaseCallback,
@@ -17,7 +15,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNorm
 from torch import nn
 
 from mviq.agents import MVI, QRMVI, DivergenceError
-from mviq.agents.denormals import _are_flushed
+from mviq.agents.denormals import _are_flushed, flushed
 from mviq.agents.files import SafeFiles
 from mviq.agents.learner import Learner
 from mviq.agents.replay import TransitionReplayBuffer
@@ -76,6 +74,9 @@ def test_other_networks_and_optimisers(cls):
 def test_adam_is_fused_unless_the_user_says_otherwise():
     assert made(MVI).policy.optimizer.defaults["fused"]
     assert made(QRMVI).policy.optimizer.defaults["eps"] == 0.01 / 32
+    untouched = {}
+    made(MVI, policy_kwargs=untouched)
+    assert untouched == {}
     other = made(MVI, policy_kwargs={"optimizer_kwargs": {"foreach": True}})
     assert not other.policy.optimizer.defaults["fused"]
 
@@ -190,8 +191,24 @@ def test_other_failures_have_a_status_too():
     assert agent.status == "failed"
 
 
+def test_ctrl_c_is_a_stop_and_no_failure():
+    class Interrupt(BaseCallback):
+        def _on_step(self):
+            raise KeyboardInterrupt
+
+    agent = made(MVI)
+    with pytest.raises(KeyboardInterrupt):
+        agent.learn(10, callback=Interrupt())
+    assert agent.status == "stopped"
+
+
 def test_denormals_are_flushed_only_while_learning():
     assert not _are_flushed()
+    with flushed():
+        assert _are_flushed()
+        with flushed():
+            pass
+        assert _are_flushed()
     made(MVI).learn(150)
     assert not _are_flushed()
 
@@ -235,17 +252,3 @@ def test_the_lean_buffer_is_the_buffer_of_sb3(n_envs):
     for a, b in zip(ours.drawn[:5], theirs.drawn[:5], strict=True):
         assert torch.equal(a, b)
         assert a.dtype == b.dtype
-
-
-@pytest.mark.parametrize(("cls", "base"), [(MVI, DQN), (QRMVI, QRDQN)])
-def test_convolutional_weights_are_those_of_the_base_too(cls, base):
-    greedy = {"q": math.inf, "munchausen_alpha": 0.0}
-    weights = []
-    for kind, family in ((cls, greedy), (base, {})):
-        env = Observed(spaces.Box(0, 255, (4, 36, 36), np.uint8))
-        options = {"learning_starts": 20, "target_update_interval": 20, "n_steps": 1}
-        if base is QRDQN:
-            options["policy_kwargs"] = {"n_quantiles": 8}
-        agent = made(kind, env, "CnnPolicy", buffer_size=200, **options, **family).learn(180)
-        weights.append(torch.cat([w.detach().flatten() for w in agent.policy.parameters()]))
-    assert (weights[0] - weights[1]).abs().max() < 1e-4
