@@ -68,7 +68,8 @@ class Loop:
         try:
             self._run(stop)
         except BaseException:  # Ctrl-C again, or a mistake of ours: leave no run at work
-            self._stop()
+            for attempt in self._attempts:
+                attempt.stop.set()
             raise
 
     def _run(self, stop: threading.Event) -> None:
