@@ -8,7 +8,7 @@ CHROMIUM := .venv/chromium/chromium
 .PHONY: help setup demo test lint types layers unit browser bench clean
 
 help:
-	@echo "make demo    check the theory, draw figures 1 and 2, say where they are"
+	@echo "make demo    train MVI(2), M-DQN and DQN on CartPole-v1 (minutes), write a report"
 	@echo "make test    lint, types, import layers and all tests"
 	@echo "make bench   speed and accuracy, as ratios measured in one run"
 	@echo "make clean   remove the environment and everything made"
@@ -27,9 +27,8 @@ $(CHROMIUM): tests/chromium.py
 	$(BIN)/python tests/chromium.py .venv/chromium
 
 demo: setup
-	$(BIN)/mviq verify
-	$(BIN)/mviq paper fig1 --out $(OUT)/fig1 --force
-	$(BIN)/mviq paper fig2 --out $(OUT)/fig2 --force
+	$(BIN)/mviq study run examples/cartpole.yaml --out $(OUT)
+	$(BIN)/mviq report $(OUT)/cartpole
 
 test: lint types layers unit
 

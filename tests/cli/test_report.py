@@ -41,7 +41,7 @@ def test_the_report_of_a_study_is_replaced_when_its_runs_go_on(study):
     assert main(["report", str(study), "--format", "html"]) == 0
     after = (study / "report" / "report.html").read_bytes()
     assert before != after
-    assert b"2 of 6 runs have no final score: 2 not begun." in after
+    assert b"2 of 6 runs are not finished: 2 not begun." in after
 
 
 def test_elsewhere_nothing_is_replaced_unless_asked(study, tmp_path, capsys):

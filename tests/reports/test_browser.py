@@ -191,5 +191,5 @@ def _brightness(colour: str) -> float:
 
 def test_what_became_of_a_run_is_shown_with_its_reason(open_page):
     text = open_page().locator("#runs").inner_text()
-    assert "1 of 19 runs have no final score" in text
+    assert "1 of 19 runs are not finished" in text
     assert "diverged" in text

@@ -9,7 +9,7 @@ import pytest
 from mviq.reports import contrasts, drawing
 from mviq.reports.comparison import Choices, compare
 from mviq.reports.curves import POINTS, RESAMPLES
-from mviq.reports.panels import y_range
+from mviq.reports.panels import value_range
 from mviq.reports.reading import read_study
 from mviq.reports.report import Report, files, make_report
 from mviq.reports.statistics import (
@@ -138,7 +138,10 @@ def test_a_missing_seed_is_counted_and_the_others_are_compared(tmp_path):
     found = make_report(tmp_path, Choices())
     assert [(row.runs, row.planned) for row in found.summary.rows] == [(3, 4)] * 2
     same(numbers(found, "DQN", "mean"), interval(mean, column([*OLD, np.nan])))
-    assert "2 of 8 runs have no final score: 2 not begun." in found.verdict.cautions
+    assert (
+        "2 of 8 runs are not finished: 2 not begun. They are missing here."
+        in found.verdict.cautions
+    )
 
 
 def test_runs_of_unequal_length_are_cut_and_that_is_said(tmp_path):
@@ -286,7 +289,7 @@ def test_environments_of_different_length_share_an_axis_in_per_cent(tmp_path):
 
 def test_a_band_much_higher_than_the_lines_is_cut_by_the_frame(tmp_path):
     panel = report(tmp_path, TWO).figures["curves"].panels[0]
-    low, high = y_range(panel)
+    low, high = value_range(panel)
     lines = np.concatenate([series.y for series in panel.series])
     assert low < lines.min() < lines.max() < high
     assert max(series.high.max() for series in panel.series) > high

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mviq.cli.engines import add_engine_options, engine_options
 from mviq.cli.errors import UsageError
 from mviq.paper.artefacts import ARTEFACTS, Artefact
 from mviq.paper.experiments import SCALES, Scale
@@ -58,8 +59,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add("--scale", choices=SCALES, help=scale)
     studies = "where the studies are (studies)"
     add("--studies", type=Path, metavar="DIR", help=studies)
-    add("--workers", type=int, metavar="N", help="runs at once (as cores and memory allow)")
     add("--quiet", action="store_true", help="no progress")
+    add_engine_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -114,8 +115,9 @@ def _study(artefact: Artefact, options: argparse.Namespace) -> int:
 
     _check_place(_place(artefact, options))
     scale, parent = _scale(options), options.studies or Path("studies")
-    how = Options(workers=options.workers, quiet=options.quiet, measure=scale != "smoke")
     try:
+        chosen = engine_options(options)
+        how = Options(quiet=options.quiet, measure=scale != "smoke", **chosen)
         directory, outcome = gathered(artefact, scale, parent, how, _say(options.quiet))
         if outcome.stopped:
             print(f"stopped; the same command continues {directory}")

@@ -5,11 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mviq.cli.errors import UsageError
+from mviq.reports import FORMATS
 
 if TYPE_CHECKING:  # help must not wait for Matplotlib
     from mviq.reports.report import Report
 
-FORMATS = ("html", "png", "svg", "csv")
+_TITLES = {"interquartile mean": "IQM", "optimality gap": "gap", "area under curve": "area"}
+_BARE = ("mean", "median", "optimality gap", "area under curve")
+"""Columns that the terminal has no room to show with intervals."""
 
 _DESCRIPTION = """\
 Make a report of a study, of a directory with runs, or of one run: a page that opens in any browser
@@ -108,12 +111,13 @@ def _make(options: argparse.Namespace, formats: list[str]) -> "tuple[Report, lis
 
 def print_summary(report: "Report") -> None:
     """Print the answer and the summary table."""
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from mviq.reports.numbers import brackets, shown
-    from mviq.reports.tables import IQM, UNKNOWN
+    from mviq.reports.numbers import shown, with_interval
+    from mviq.reports.tables import UNKNOWN
 
     console = Console(highlight=False)
     said = report.verdict
@@ -122,12 +126,13 @@ def print_summary(report: "Report") -> None:
         console.print(Text(sentence))
     for caution in said.cautions:
         console.print(Text(caution, style="yellow"))
-    table = Table(title=Text(f"final scores, {report.comparison.scale.unit}"))
-    for name in ("label", *report.summary.columns, "runs"):
-        title = "IQM" if name == IQM else name
-        table.add_column(Text(title), justify="left" if name == "label" else "right")
+    table = Table(title=Text(f"final scores, {report.comparison.scale.unit}"), box=SIMPLE_HEAD)
+    longest = max(len(row.label) for row in report.summary.rows)
+    table.add_column("label", overflow="fold", min_width=min(longest, 24))
+    for name in (*report.summary.columns, "runs"):
+        table.add_column(Text(_TITLES.get(name, name)), justify="right", overflow="fold")
     for row in report.summary.rows:
-        numbers = [row.numbers.get(name, UNKNOWN) for name in report.summary.columns]
-        cells = [f"{shown(number.estimate)}\n{brackets(number)}" for number in numbers]
+        numbers = [(name, row.numbers.get(name, UNKNOWN)) for name in report.summary.columns]
+        cells = [shown(x.estimate) if name in _BARE else with_interval(x) for name, x in numbers]
         table.add_row(*map(Text, [row.label, *cells, f"{row.runs} of {row.planned}"]))
     console.print(table)

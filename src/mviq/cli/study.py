@@ -1,7 +1,6 @@
 """``mviq study``: run many runs from one file, and see how far they are."""
 
 import argparse
-import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mviq.cli import tune
+from mviq.cli.engines import add_engine_options, engine_options
 from mviq.cli.errors import OneLineParser, UsageError
 from mviq.runs.directory import RunError
 from mviq.studies.directory import Plan, StudyDirectory
@@ -89,48 +89,22 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     pattern = "only runs whose label, environment or 'seed N' is like this; repeatable"
     add("--only", action="append", default=[], metavar="PATTERN", help=pattern)
     add("--retry-failed", action="store_true", help="try again what has failed")
-    workers = "runs at once (as many as cores and memory allow)"
-    add("--workers", type=int, metavar="N", help=workers)
     add("--no-estimate", action="store_true", help="start at once, without measuring")
     force = "start although budget, memory or disk will not do"
     add("--force", action="store_true", help=force)
     add("--quiet", action="store_true", help="no progress")
-    group = parser.add_argument_group("where the runs are done")
-    add = group.add_argument
-    engines = "local, or ray: on a cluster that shares the study's directory (local)"
-    add("--engine", choices=("local", "ray"), default="local", help=engines)
-    add("--address", metavar="HOST:PORT", help="of the Ray cluster (RAY_ADDRESS, or this machine)")
-    add("--cpus", type=float, metavar="X", help="CPUs of a run, for Ray (one per thread)")
-    add("--gpus", type=float, default=0.0, metavar="X", help="GPUs of a run, for Ray (0)")
-    memory = "memory of a run, for Ray (as measured)"
-    add("--memory", type=float, default=0.0, metavar="GB", help=memory)
+    add_engine_options(parser)
 
 
 def run_command(options: argparse.Namespace) -> int:
     """Run a study, or say what that will take."""
     try:
-        _check(options)
         study, directory = _found(options)
         return (_dry_run if options.dry_run else _run)(study, directory, _as_options(options))
     except (RunError, ValueError) as mistake:
         raise UsageError(f"study: {mistake}") from None
     except OSError as mistake:
         raise UsageError(f"study: cannot write {mistake.filename}: {mistake.strerror}") from None
-
-
-def _check(options: argparse.Namespace) -> None:
-    if options.workers is not None and options.workers < 1:
-        raise ValueError(f"--workers must be at least 1, got {options.workers}")
-    for name in ("cpus", "gpus", "memory"):
-        value = getattr(options, name)
-        if value and options.engine != "ray":
-            raise ValueError(f"--{name} is for --engine ray")
-        if value is not None and not 0 <= value < math.inf:
-            raise ValueError(f"--{name} must be a number ≥ 0, got {value}")
-    if options.cpus == 0:
-        raise ValueError("--cpus must be above 0")
-    if options.address is not None and options.engine != "ray":
-        raise ValueError("--address is for --engine ray")
 
 
 def _found(options: argparse.Namespace) -> "tuple[Study, StudyDirectory]":
@@ -144,19 +118,15 @@ def _found(options: argparse.Namespace) -> "tuple[Study, StudyDirectory]":
 
 
 def _as_options(options: argparse.Namespace) -> "Options":
-    from mviq.studies.ray_engine import Resources
     from mviq.studies.running import Options
 
     return Options(
         only=options.only,
         retry_failed=options.retry_failed,
-        workers=options.workers,
         measure=not options.no_estimate,
         force=options.force,
         quiet=options.quiet,
-        engine=options.engine,
-        address=options.address,
-        resources=Resources(options.cpus, options.gpus, round(options.memory * 1e9)),
+        **engine_options(options),
     )
 
 

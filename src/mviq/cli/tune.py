@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mviq.cli.engines import add_engine_options, engine_options
 from mviq.cli.errors import OneLineParser, UsageError
 from mviq.runs.directory import RunError
 from mviq.studies.directory import StudyDirectory
@@ -53,15 +54,11 @@ def add_parser(actions: "argparse._SubParsersAction[OneLineParser]") -> None:
     add("--out", type=Path, default=Path("studies"), metavar="DIR", help=out)
     add("--trials", type=int, metavar="N", help="trials in all, also earlier ones (as in the file)")
     add("--retry-failed", action="store_true", help="try again what has failed")
-    workers = "runs at once (as many as cores and memory allow)"
-    add("--workers", type=int, metavar="N", help=workers)
     add("--no-estimate", action="store_true", help="start at once, without measuring")
     force = "start although budget, memory or disk will not do"
     add("--force", action="store_true", help=force)
     add("--quiet", action="store_true", help="no progress")
-    engines = "local, or ray: on a cluster that shares the study's directory (local)"
-    add("--engine", choices=("local", "ray"), default="local", help=engines)
-    add("--address", metavar="HOST:PORT", help="of the Ray cluster (RAY_ADDRESS, or this machine)")
+    add_engine_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -83,10 +80,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _search(options: argparse.Namespace) -> "tuple[Outcome, StudyDirectory]":
-    if options.workers is not None and options.workers < 1:
-        raise ValueError(f"--workers must be at least 1, got {options.workers}")
-    if options.address is not None and options.engine != "ray":
-        raise ValueError("--address is for --engine ray")
     if find_spec("optuna") is None:
         raise ValueError("tune needs an extra: pip install 'mviq[tune]'")
     search, directory = _found(options)
@@ -97,12 +90,10 @@ def _search(options: argparse.Namespace) -> "tuple[Outcome, StudyDirectory]":
 
     chosen = Options(
         retry_failed=options.retry_failed,
-        workers=options.workers,
         measure=not options.no_estimate,
         force=options.force,
         quiet=options.quiet,
-        engine=options.engine,
-        address=options.address,
+        **engine_options(options),
     )
     say = (lambda text: None) if options.quiet else (lambda text: print(text, file=sys.stderr))
     return tune(search, directory, chosen, judge_of(search), say), directory

@@ -3,7 +3,7 @@
 import numpy as np
 
 from mviq.reports.comparison import Comparison, Environment
-from mviq.reports.panels import FigureData, Panel, Series
+from mviq.reports.panels import SHARES, FigureData, Panel, Series
 from mviq.reports.statistics import (
     ATARI,
     Interval,
@@ -48,6 +48,7 @@ def improvement_chances(comparison: Comparison, rows: tuple[Row, ...]) -> Figure
         "",
         tuple(_point(row) for row in rows),
         reference=0.5,
+        limits=SHARES,
     )
     caption = (
         f"How likely a run is better than a run of {comparison.baseline}, in an environment drawn "
@@ -82,7 +83,7 @@ def profiles(comparison: Comparison) -> FigureData | None:
             bounds=(0.0, 1.0),
         )
         series.append(Series(label, thresholds, found.estimate, found.low, found.high))
-    panel = Panel("", comparison.scale.unit, "share of runs above", tuple(series))
+    panel = Panel("", comparison.scale.unit, "share of runs above", tuple(series), limits=SHARES)
     caption = (
         "The share of runs whose final score is above the one on the axis, averaged over "
         "environments, with 95 % intervals. A curve above another everywhere is better throughout; "

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from mviq.reports.panels import FigureData, Kind, Panel, y_range
+from mviq.reports.panels import FigureData, Kind, Panel, value_range
 from mviq.reports.style import STYLE, Look, settle
 
 Looks = Mapping[str, Look]
@@ -24,7 +24,7 @@ _LONGEST = 40  # characters of a label in a picture
 def draw(data: FigureData, looks: Looks) -> Figure:
     """Draw a figure: its panels side by side, one legend below."""
     with matplotlib.rc_context(STYLE):
-        columns = min(len(data.panels), 3 if data.kind == "curves" else 2)
+        columns = min(len(data.panels), 2 if data.kind == "bars" else 3)
         rows = math.ceil(len(data.panels) / columns)
         width, height = _panel_size(data)
         figure = Figure(
@@ -44,7 +44,7 @@ def _panel_size(data: FigureData) -> tuple[float, float]:
     if data.kind == "curves":
         return (3.6, 2.7) if len(data.panels) > 1 else (6.0, 3.6)
     lines = max(sum(len(series.x) for series in panel.series) for panel in data.panels)
-    return 4.6, max(1.2, 0.24 * lines + 0.8)
+    return 4.6 if data.kind == "bars" else 3.6, max(1.2, 0.24 * lines + 0.8)
 
 
 def _legend(figure: Figure, data: FigureData, looks: Looks) -> None:
@@ -77,7 +77,7 @@ def _draw_curves(axes: Axes, panel: Panel, looks: Looks) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(5))
     if panel.x_title == "agent steps":
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.set_ylim(*y_range(panel))
+    axes.set_ylim(*value_range(panel))
 
 
 def _wrapped(text: str) -> str:
@@ -92,6 +92,8 @@ def _draw_intervals(axes: Axes, panel: Panel, looks: Looks) -> None:
     axes.set_yticks(range(len(panel.series)), [_literal(s.label) for s in panel.series])
     axes.set_ylim(len(panel.series) - 0.4, -0.6)
     axes.set_xlabel(panel.x_title)
+    if panel.limits is not None:
+        axes.set_xlim(*panel.limits)
     _reference(axes, panel)
 
 
@@ -106,7 +108,7 @@ def _draw_bars(axes: Axes, panel: Panel, looks: Looks) -> None:
             axes.plot([low, high], [place, place], color="#333333", linewidth=1)
     axes.set_yticks(range(len(names)), [_literal(name) for name in names])
     axes.set_ylim(len(names) - 0.45, -0.55)
-    axes.set_xlabel(_literal(panel.y_title))
+    axes.set(xlabel=_literal(panel.y_title), xlim=value_range(panel))
     _reference(axes, panel)
 
 

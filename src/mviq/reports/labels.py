@@ -21,7 +21,7 @@ _COMPARED = [n for n, field in FIELDS.items() if field.metadata["identity"] and 
 def labels_of(runs: Sequence[Settings]) -> list[str]:
     """Return a label for each run: runs that differ in more than environment and seed differ in it.
 
-    >>> dqn = {"algorithm": "vi", "critic": "scalar", "env": "CartPole-v1", "q": math.inf}
+    >>> dqn = {"algorithm": "vi", "critic": "scalar", "env": "CartPole-v1", "q": float("inf")}
     >>> mvi = {**dqn, "algorithm": "mvi", "q": 2.0}
     >>> labels_of([dqn, {**mvi, "temperature": 0.1}, {**mvi, "temperature": 0.03}])
     ['DQN', 'MVI(2) temperature=0.1', 'MVI(2) temperature=0.03']

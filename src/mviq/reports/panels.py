@@ -11,6 +11,7 @@ import numpy as np
 from mviq.reports.statistics.checks import Array
 
 Kind: TypeAlias = Literal["curves", "bars", "intervals"]
+SHARES = (-0.02, 1.02)  # an axis for probabilities
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Panel:
     series: tuple[Series, ...]
     reference: float | None = None
     """A line for the eye: no difference, or an even chance."""
+    limits: tuple[float, float] | None = None
+    """What the axis of the numbers must show; None: what there is."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +53,17 @@ class FigureData:
     panels: tuple[Panel, ...]
 
 
-def y_range(panel: Panel) -> tuple[float, float]:
-    """Return the part of the axis to show: the lines, and their bands where these are not too wide.
+def value_range(panel: Panel) -> tuple[float, float]:
+    """Return the part of the axis to show: every number, and intervals that are not too wide.
 
-    With three runs a band can be ten times as high as the lines; it is then cut by the frame.
+    With three runs an interval can be ten times as wide as the numbers lie apart; it is then cut
+    by the frame.
     """
+    if panel.limits is not None:
+        return panel.limits
     y = np.concatenate([series.y for series in panel.series])
+    if panel.reference is not None:
+        y = np.append(y, panel.reference)
     ends = np.concatenate([end for s in panel.series for end in (s.low, s.high)])
     low, high = _extent(y)
     margin = 0.6 * (high - low)

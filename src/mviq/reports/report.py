@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from mviq.reports import contrasts, curves
+from mviq.reports import FORMATS, contrasts, curves
 from mviq.reports.comparison import Choices, Comparison, compare
 from mviq.reports.drawing import draw
 from mviq.reports.panels import FigureData, as_csv
@@ -12,8 +12,6 @@ from mviq.reports.reading import read_study
 from mviq.reports.style import Look, looks, render
 from mviq.reports.tables import Cell, Summary, by_environment, scores_csv, summary, summary_csv
 from mviq.reports.verdict import Verdict, verdict
-
-FORMATS = ("html", "png", "svg", "csv")
 
 
 @dataclass(frozen=True)

@@ -107,8 +107,8 @@ def _cautions(comparison: Comparison, summary: Summary) -> tuple[str, ...]:
     if 0 < fewest < FEW_RUNS:
         runs = "1 run" if fewest == 1 else f"{fewest} runs"
         found.append(
-            f"Only {runs} per environment and label: read this as a first look. Probabilities of "
-            "improvement at 0 or 1 are less sure than their intervals say."
+            f"Only {runs} per environment and label: read this as a first look, and a probability "
+            "of 0 or 1 as less sure than its interval says."
         )
     if len(comparison.labels) > MANY_LABELS:
         found.append(
@@ -124,12 +124,12 @@ def _missing(comparison: Comparison) -> list[str]:
     found = []
     if kinds:
         listed = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
-        used = " They count as far as they came." if comparison.choices.which == "all" else ""
-        found.append(f"{kinds.total()} of {len(runs)} runs have no final score: {listed}.{used}")
+        ends = {"all": "They count as far as they came.", "finished": "They are missing here."}
+        used = ends[comparison.choices.which]
+        found.append(f"{kinds.total()} of {len(runs)} runs are not finished: {listed}. {used}")
     diverged = list(dict.fromkeys(run.label for run in runs if run.status == "diverged"))
     if diverged and comparison.choices.which == "finished":
         found.append(
-            f"Runs of {', '.join(diverged)} diverged. They are missing in its scores, which are "
-            "therefore too good."
+            f"Runs of {', '.join(diverged)} diverged: scores without them flatter the label."
         )
     return found

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from mviq.runs.config import Config, fits, spoken
-from mviq.runs.presets import Defaults
+from mviq.runs.presets import Defaults, check_names
 
 FIELDS: dict[str, Field[Any]] = {declared.name: declared for declared in fields(Config)}
 NOTHING = ("none", "null", "")
@@ -58,7 +58,7 @@ def _whole(text: str) -> int:
         return int(text)
     except ValueError:
         number = float(text)
-        if number != int(number):
+        if not number.is_integer():
             raise
         return int(number)
 
@@ -67,6 +67,7 @@ def read_file(path: Path) -> dict[str, Any]:
     """Return the settings of a YAML or TOML file; a wrong one is named with the file."""
     found = load(path)
     try:
+        check_names(found)
         return {name: convert(name, value) for name, value in found.items()}
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None

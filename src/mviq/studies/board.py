@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mviq.runs.progress import PLAIN_EVERY, REFRESH, duration
-from mviq.studies.engine import Ended, Event
+from mviq.studies.engine import Ended, Event, Note, Progress
 
 
 @dataclass
@@ -41,15 +41,18 @@ class Tally:
         for line in runs.values():
             line.step = line.first
 
-    def take(self, event: Event) -> None:
-        """Note an event."""
+    def take(self, event: Event) -> str | None:
+        """Count an event, and return what is to be said of it, if anything."""
+        if isinstance(event, Note):
+            return event.text
         line = self.runs[event.run]
-        line.active = not isinstance(event, Ended)
-        if isinstance(event, Ended):
-            line.ended = event.how in ("finished", "diverged", "failed")
-            line.step = line.total if event.how == "finished" else line.step
-        else:
+        line.active = isinstance(event, Progress)
+        if isinstance(event, Progress):
             line.step, line.mean_return = event.step, event.mean_return
+            return None
+        line.ended = event.how in ("finished", "diverged", "failed")
+        line.step = line.total if event.how == "finished" else line.step
+        return _ending(line.title, event)
 
     @property
     def active(self) -> list[Line]:
@@ -120,9 +123,9 @@ class Lines(Quiet):
 
     def show(self, event: Event) -> None:
         """Write a line if a run has ended or the last line is old."""
-        self._tally.take(event)
-        if isinstance(event, Ended):
-            self.say(_ending(self._tally.runs[event.run].title, event))
+        text = self._tally.take(event)
+        if text is not None:
+            self.say(text)
         now = time.monotonic()
         if now - self._last >= PLAIN_EVERY:
             self._last = now
@@ -144,9 +147,9 @@ class Screen(Quiet):
 
     def show(self, event: Event) -> None:
         """Note it; the screen is drawn by the clock. A run that ends leaves a line."""
-        self._tally.take(event)
-        if isinstance(event, Ended):
-            self.say(_ending(self._tally.runs[event.run].title, event))
+        text = self._tally.take(event)
+        if text is not None:
+            self.say(text)
 
     def say(self, text: str) -> None:
         """Write a line above the board."""

@@ -40,7 +40,14 @@ class Ended:
     reason: str = ""
 
 
-Event = Progress | Ended
+@dataclass(frozen=True)
+class Note:
+    """Something happened that a person should know, such as the loss of a node."""
+
+    text: str
+
+
+Event = Progress | Ended | Note
 Events = Callable[[Event], None]
 
 

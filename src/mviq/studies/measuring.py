@@ -73,7 +73,8 @@ class Meter(Silent):
 def measure(config: Config, root: Path) -> Measured:
     """Learn for a moment, and return what it takes."""
     began = time.perf_counter()
-    from mviq.runs.training import Stopped, train
+    from mviq.runs.stopping import Stopped
+    from mviq.runs.training import train
 
     short = _short(config)
     meter = Meter(short.learning_starts + WARM_UP * config.train_every * config.n_envs)

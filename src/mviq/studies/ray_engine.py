@@ -6,24 +6,26 @@ continues from its last checkpoint there. Should the lost node still be at work,
 others, the run's lock makes the new process wait until the old one has noticed and stopped.
 """
 
+import io
 import os
+import re
 import threading
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 from mviq.studies.directory import KILLED
-from mviq.studies.engine import Ended, Events, Progress, Task
-from mviq.studies.process import RunProcess
+from mviq.studies.engine import Ended, Event, Events, Note, Task
+from mviq.studies.ray_task import Mailbox, News, session
 from mviq.studies.worker import one_line
 
 RETRIES = 20  # of a run whose node is lost, while the study is running
 POLL = 0.5  # seconds between looks into the mailbox
-MESSAGE_EVERY = 1.0  # seconds between messages of one run
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True)
@@ -35,54 +37,6 @@ class Resources:
     gpus: float = 0.0
     memory: int = 0
     """Bytes; 0 is what has been measured."""
-
-
-class Mailbox:
-    """Lives on the node of the study; runs tell it how far they are, and learn whether to stop."""
-
-    def __init__(self) -> None:
-        self._newest: dict[str, Progress] = {}
-        self._stop = False
-
-    def put(self, progress: Progress | None) -> bool:
-        """Take what a run says, and return whether it is to stop."""
-        if progress is not None:
-            self._newest[progress.run] = progress
-        return self._stop
-
-    def take(self, stop: bool) -> list[Progress]:
-        """Return what has come since the last time, and remember whether runs are to stop."""
-        self._stop = stop
-        found, self._newest = list(self._newest.values()), {}
-        return found
-
-
-def session(task: Task, mailbox: Any) -> Ended:
-    """Do a run, or what is left of it, on the node where this is called."""
-    if _told(mailbox, None):
-        return Ended(task.run, "stopped")
-    try:
-        process = RunProcess(task)
-    except OSError as error:
-        return Ended(task.run, "failed", f"{error}: is the directory shared with this node?")
-    last = 0.0
-
-    def forward(progress: Progress) -> None:
-        nonlocal last
-        if time.monotonic() - last >= MESSAGE_EVERY:
-            last = time.monotonic()
-            if _told(mailbox, progress):
-                process.stop()
-
-    return process.listen(forward)
-
-
-def _told(mailbox: Any, progress: Progress | None) -> bool:
-    """Tell the mailbox, and return whether to stop.
-
-    ``ray.get`` would give the task's CPU to another one while it waits; a future does not.
-    """
-    return bool(mailbox.put.remote(progress).future().result())
 
 
 class RayEngine:
@@ -121,17 +75,21 @@ class RayEngine:
 
     def run(self, tasks: Sequence[Task], events: Events, stop: threading.Event) -> None:
         """Do the runs."""
-        mailbox = self._mailbox()
-        waiting, at_work = deque(tasks), dict[Any, Task]()
-        while waiting or at_work:
-            while waiting and len(at_work) < (self._workers or len(tasks)):
-                task = waiting.popleft()
-                at_work[self._submit(task, mailbox)] = task
-            done, _ = self._ray.wait(list(at_work), timeout=POLL)
-            for progress in self._ray.get(mailbox.take.remote(stop.is_set())):
-                events(progress)
-            for reference in done:
-                events(self._ended(reference, at_work.pop(reference)))
+        with redirect_stdout(Overheard()) as overheard:
+            mailbox = self._mailbox()
+            waiting, at_work = deque(tasks), dict[Any, Task]()
+            while waiting or at_work:
+                while waiting and len(at_work) < (self._workers or len(tasks)):
+                    task = waiting.popleft()
+                    at_work[self._submit(task, mailbox)] = task
+                done, _ = self._ray.wait(list(at_work), timeout=POLL)
+                news: News = self._ray.get(mailbox.take.remote(stop.is_set()))
+                if stop.is_set():
+                    self._cancel_waiting(at_work, news)
+                heard: list[Event] = [*overheard.notes(), *news.progress]
+                heard += [self._ended(reference, at_work.pop(reference)) for reference in done]
+                for event in heard:
+                    events(event)
 
     def _mailbox(self) -> Any:
         """Return a mailbox on this node, which is lost only together with the study."""
@@ -152,9 +110,18 @@ class RayEngine:
         )
         return remote.remote(replace(task, hide_gpus=not needs["GPU"]), mailbox)
 
+    def _cancel_waiting(self, at_work: Mapping[Any, Task], news: News) -> None:
+        """Cancel the tasks that are on no node; the others are told by the mailbox to stop."""
+        alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
+        for reference, task in at_work.items():
+            if news.nodes.get(task.run) not in alive:
+                self._ray.cancel(reference)
+
     def _ended(self, reference: Any, task: Task) -> Ended:
         try:
             ended: Ended = self._ray.get(reference)
+        except self._ray.exceptions.TaskCancelledError:
+            return Ended(task.run, "stopped")
         except self._ray.exceptions.RayError as error:  # its node was lost too often
             return Ended(task.run, "killed", f"{KILLED}Ray: {one_line(str(error))}")
         return ended
@@ -163,3 +130,21 @@ class RayEngine:
 def _fitting(node: Mapping[str, float], needs: Mapping[str, float]) -> int:
     """Return how many runs with such needs fit on a node."""
     return int(min(node.get(name, 0.0) // need for name, need in needs.items() if need))
+
+
+class Overheard(io.TextIOBase):
+    """Stands in for standard output, on which Ray says in a thread what happens to its nodes."""
+
+    def __init__(self) -> None:
+        self._said: deque[str] = deque()
+
+    def write(self, text: str) -> int:
+        """Take what is printed."""
+        self._said.append(text)
+        return len(text)
+
+    def notes(self) -> list[Note]:
+        """Return what was said since the last time, without colours."""
+        said = [self._said.popleft() for _ in range(len(self._said))]
+        lines = [one_line(_COLOURS.sub("", text)) for text in said]
+        return [Note(f"Ray: {line}") for line in lines if line]

@@ -7,7 +7,7 @@ from typing import Literal
 
 from mviq.runs.config import Config
 from mviq.runs.directory import BusyError
-from mviq.runs.stopping import graceful_stop
+from mviq.runs.stopping import asked_to_stop
 from mviq.studies import estimate as estimates
 from mviq.studies import machine
 from mviq.studies.board import Line, board
@@ -121,7 +121,9 @@ def prepare(
     tasks = [Task(place, run, config.threads) for run, config in configs.items()]
     totals = {run: config.total_steps for run, config in configs.items()}
     work = Work(plan, left, tasks, totals, None)
-    if not left or not options.measure:
+    if tasks:
+        engine.room(tasks)  # or say now that there is none
+    if not tasks or not options.measure:
         return work
     say("measuring for a moment what the runs take …")
     return _priced(work, configs, engine, options.workers)
@@ -170,8 +172,7 @@ def _work(directory: StudyDirectory, work: Work, engine: Engine, quiet: bool) ->
         run.planned.run: Line(run.planned.title, run.step, work.totals[run.planned.run])
         for run in work.left
     }
-    text = "stopping: the runs save where they are"
-    with board(lines, quiet) as shown, graceful_stop(shown.say, text) as stop:
+    with board(lines, quiet) as shown, asked_to_stop() as stop:
         try:
             Session(directory, shown, stop).run(engine, work.tasks)
         except KeyboardInterrupt:

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 from mviq.studies.board import Board
 from mviq.studies.directory import Failure, Plan, PlannedRun, StudyDirectory
-from mviq.studies.engine import Ended, Engine, Event, Task
+from mviq.studies.engine import Ended, Engine, Event, Progress, Task
 from mviq.studies.status import RunStatus, status_of
 
 SESSIONS = 2  # of a run that is killed from outside, each time the study is started
@@ -50,6 +50,7 @@ class Session:
         self._again: list[str] = []
         self._attempts: dict[str, int] = {}
         self._steps: dict[str, int] = {}
+        self._announced = False
 
     def run(self, engine: Engine, tasks: Collection[Task]) -> None:
         """Do the runs; one that is killed from outside is continued once."""
@@ -69,9 +70,12 @@ class Session:
             self._directory.forget_failure(run)
 
     def _heard(self, event: Event) -> None:
+        if self._stop.is_set() and not self._announced:
+            self._announced = True
+            self._board.say("stopping: the runs save where they are; once more to stop at once")
         if isinstance(event, Ended):
             self._ended(event)
-        else:
+        elif isinstance(event, Progress):
             self._steps[event.run] = event.step
         self._board.show(event)
 

@@ -1,12 +1,14 @@
 """Searching hyper-parameters from beginning to end, in as many sessions as it takes."""
 
+import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import replace
 
 from optuna.trial import FrozenTrial, TrialState
 
 from mviq.runs.directory import BusyError
-from mviq.runs.stopping import graceful_stop
+from mviq.runs.stopping import asked_to_stop
 from mviq.studies import estimate as estimates
 from mviq.studies.directory import Plan, PlannedRun, StudyDirectory
 from mviq.studies.engine import Engine, Task
@@ -126,8 +128,12 @@ class _Tuning:
             self._trials, total, self._runs_of, self._directory, options.retry_failed
         )
         score = Score(total)
-        text = "stopping: the runs save where they are"
-        with trial_board(score, options.quiet) as board, graceful_stop(board.say, text) as stop:
+        # Ray's engine overhears standard output while it runs: several at once would not give it back.
+        with (
+            redirect_stdout(sys.stdout),
+            trial_board(score, options.quiet) as board,
+            asked_to_stop() as stop,
+        ):
             self._count(score)
             source.when_ended = lambda: self._count(score, board.say)
             try:

@@ -20,6 +20,7 @@ from mviq.studies.tuning_curves import Curve, Judge, evaluations, mean_score, re
 from mviq.studies.tuning_proposals import Attempt, Proposals
 from mviq.studies.tuning_trials import Trials
 
+STOPPING = "stopping: the runs save where they are; once more to stop at once"
 POLL = 0.2  # seconds in which a request to stop is noticed
 
 
@@ -73,8 +74,12 @@ class Loop:
             raise
 
     def _run(self, stop: threading.Event) -> None:
+        announced = False
         while True:
             if stop.is_set():
+                if not announced:
+                    self._board.say(STOPPING)
+                    announced = True
                 self._stop()
             else:
                 self._fill()

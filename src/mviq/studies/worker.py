@@ -63,7 +63,7 @@ class Reporter(Lines):
 
 def work(study: Path, run: str, messages: Messages) -> None:
     """Do a run, or what is left of it, and say how it ended."""
-    from mviq.runs.training import Stopped
+    from mviq.runs.stopping import Stopped
 
     directory = StudyDirectory(study)
     try:

@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from mviq.reports.method import method
 from mviq.reports.numbers import brackets, shown
-from mviq.reports.panels import FigureData, Panel, y_range
+from mviq.reports.panels import FigureData, Panel, value_range
 from mviq.reports.report import Report
 from mviq.reports.settings import common_settings, differing_settings, systems
 from mviq.reports.style import Look
@@ -185,7 +185,8 @@ def _panel(panel: Panel, places: dict[str, int]) -> dict[str, Any]:
     return {
         "xTitle": panel.x_title,
         "yTitle": panel.y_title,
-        "range": list(map(_number, y_range(panel))),
+        "range": list(map(_number, value_range(panel))),
+        "limited": panel.limits is not None,
         "reference": panel.reference,
         "series": [
             {

@@ -74,7 +74,7 @@
     return {
       x: series.y, y: series.x.map(plain), type: "bar", orientation: "h",
       name: plain(look(series.label).name), marker: { color: colour(series.label) },
-      error_x: { ...errors(series), color: css("--muted"), thickness: 1.2, width: 0 },
+      error_x: { ...errors(series), color: css("--ink"), thickness: 1, width: 0 },
       customdata: interval(series),
       hovertemplate: "%{fullData.name}: %{x:.3~g} %%{customdata}<extra></extra>",
     };
@@ -128,7 +128,9 @@
     }];
     return {
       ...common, hovermode: "closest", shapes: line, barmode: "group", bargap: 0.25,
-      xaxis: axis(kind === "bars" ? panel.yTitle : panel.xTitle, { nticks: 6 }),
+      xaxis: axis(kind === "bars" ? panel.yTitle : panel.xTitle, {
+        nticks: 6, ...(kind === "bars" || panel.limited ? { range: panel.range } : {}),
+      }),
       yaxis: axis("", { ...places(kind, shown), showgrid: false, ticksuffix: "  " }),
     };
   }
