@@ -2,7 +2,6 @@
 
 import csv
 import json
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -256,10 +255,11 @@ def test_a_search_that_is_killed_goes_on(tmp_path, capsys):
     file = write_search(tmp_path)
     directory = StudyDirectory(tmp_path / "tiny")
     command = [sys.executable, "-m", "mviq", *typed(file, "--workers", "2", "--quiet")]
-    search = subprocess.Popen(command)
-    wait_until(lambda: list(directory.runs.glob("*/checkpoints/step_*[0-9]")), "a checkpoint")
-    search.send_signal(signal.SIGKILL)
-    search.wait()
+    with subprocess.Popen(command) as search:
+        try:
+            wait_until(lambda: list(directory.runs.glob("*/checkpoints/step_*[0-9]")), "a save")
+        finally:
+            search.kill()
     wait_until(lambda: not workers_of(directory), "the end of the orphans")
     begun = {run.name for run in directory.runs.iterdir()}
 

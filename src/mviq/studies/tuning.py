@@ -128,7 +128,7 @@ class _Tuning:
             self._trials, total, self._runs_of, self._directory, options.retry_failed
         )
         score = Score(total)
-        # Ray's engine overhears standard output while it runs: several at once would not give it back.
+        # Ray's engine overhears standard output: several at once would not give it back.
         with (
             redirect_stdout(sys.stdout),
             trial_board(score, options.quiet) as board,
