@@ -35,6 +35,30 @@ class TableMDP(gym.Env):
         return self.observe(), float(reward), bool(after < 0), truncated, {}
 
 
+class Observed(gym.Env):
+    """An environment of two actions with any observation space."""
+
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, space):
+        self.observation_space = space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if seed is not None:
+            self.observation_space.seed(seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        over = bool(self.np_random.random() < 0.1)
+        return self.observation_space.sample(), float(action), over, False, {}
+
+
+def made(cls, env="CartPole-v1", policy_name="MlpPolicy", **options):
+    """Return a small agent."""
+    return cls(policy_name, env, **({"seed": 0, "device": "cpu", "buffer_size": 1000} | options))
+
+
 def fixed_point(family, problem, gamma, iterations=3000):
     """Iterate the family's update on the tables until nothing moves."""
     reward, after = torch.tensor(problem.reward), torch.tensor(problem.after)

@@ -1,6 +1,5 @@
 """``mviq train``, ``resume``, ``evaluate`` and ``watch`` as they are typed."""
 
-import importlib
 import json
 import os
 import signal
@@ -112,9 +111,7 @@ def test_an_environment_that_cannot_be_made_is_one_line(tmp_path, monkeypatch, c
 
 
 def test_a_missing_extra_is_named(monkeypatch, capsys):
-    make = importlib.import_module("mviq.envs.by_id")
-    monkeypatch.setattr(make, "find_spec", lambda name: None)
-    monkeypatch.setattr(make, "known_ids", list)
+    monkeypatch.setattr("mviq.envs.ids.find_spec", lambda name: None)
     assert main(["train", "MinAtar/Breakout-v1"]) == 2
     assert "pip install 'mviq[minatar]'" in capsys.readouterr().err
 

@@ -21,16 +21,10 @@ Agent = MVI | QRMVI
 
 def make_env(config: Config, n_envs: int, seed: int, evaluation: bool, **options: Any) -> VecEnv:
     """Return environments of a run, for training or for evaluation."""
+    if envs.game_of(config.env) is not None:
+        options |= {"protocol": config.protocol, "backend": config.backend}
     try:
-        env = envs.make(
-            config.env,
-            n_envs,
-            seed=seed,
-            protocol=config.protocol,
-            evaluation=evaluation,
-            backend=config.backend,
-            **options,
-        )
+        env = envs.make(config.env, n_envs, seed=seed, evaluation=evaluation, **options)
     except (error.Error, ImportError) as reason:  # something it needs is not installed
         cause = " ".join(str(reason).split())
         raise RunError(f"{config.env} cannot be made: {cause}") from None

@@ -108,6 +108,17 @@ class RunDirectory:
         finally:
             lock.release()
 
+    @property
+    def busy(self) -> bool:
+        """Return whether a process works on the run. It is asked by trying, for a moment."""
+        if not (self.path / ".lock").is_file():
+            return False
+        try:
+            with self.locked():
+                return False
+        except BusyError:
+            return True
+
 
 def find_run(path: Path) -> RunDirectory:
     """Return the run of a directory, or the only run whose name begins like that."""

@@ -69,7 +69,7 @@ class Lines:
             return
         self._last = now
         rate = (step - self._first) / (now - self._began)
-        left = _spoken((self._total - step) / rate) if rate else "?"
+        left = duration((self._total - step) / rate) if rate else "?"
         shown = "-" if mean_return is None else f"{mean_return:.1f}"
         self.say(f"step {step}/{self._total}, return {shown}, {rate:.0f} steps/s, {left} left")
 
@@ -150,7 +150,12 @@ def counting(what: str, total: int) -> Iterator[Callable[[int], None]]:
         yield lambda finished: bar.update(task, completed=finished)
 
 
-def _spoken(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return a number of seconds as people say it.
+
+    >>> duration(42), duration(90), duration(7500)
+    ('42 s', '1 min', '2 h 5 min')
+    """
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{rest} s"
