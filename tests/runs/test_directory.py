@@ -27,8 +27,8 @@ def test_a_run_is_found_by_the_beginning_of_its_name(tmp_path):
     assert find_run(tmp_path / "CartPole-v1_mvi_q2_seed10").path.name == tenth.name
     with pytest.raises(ValueError, match="is the beginning of 3 runs"):
         find_run(tmp_path / "CartPole")
-    with pytest.raises(ValueError, match="is not a run, but holds 3 runs: CartPole"):
-        find_run(tmp_path)
+    with pytest.raises(ValueError, match="is not the directory of a run, but holds 3 runs: Cart"):
+        find_run(tmp_path).config()
     assert not find_run(tmp_path / "[").config_file.exists()
 
 

@@ -3,6 +3,7 @@
 import io
 import json
 import weakref
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -132,6 +133,15 @@ def test_a_film_is_written_picture_by_picture(tmp_path, monkeypatch):
     monkeypatch.setattr(video, "play", play)
     assert film(None, None, 0, tmp_path / "film.mp4") == Episode(49.0, 49)
     assert max(most) < 5
+
+
+def test_a_film_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path, monkeypatch):
+    pictures = (np.zeros((16, 16, 3), np.uint8) for _ in range(3))
+    monkeypatch.setattr(video, "play", lambda *_: ((picture, None) for picture in pictures))
+    monkeypatch.setattr(video, "appearing", lambda path: nullcontext(tmp_path / "no" / "a.mp4"))
+    with pytest.raises(OSError, match="No such file or directory"):
+        film(None, None, 0, tmp_path / "film.mp4")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_filming_does_not_disturb_training(tmp_path):

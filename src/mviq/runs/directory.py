@@ -68,7 +68,7 @@ class RunDirectory:
         try:
             return Result(**found)
         except TypeError:
-            raise RunError(f"{self.result_file} is damaged: it does not hold a result") from None
+            raise ValueError(f"{self.result_file} is damaged: it does not hold a result") from None
 
     def finish(self, result: Result) -> None:
         """Write down how the run ended."""
@@ -77,7 +77,9 @@ class RunDirectory:
     def config(self) -> Config:
         """Return the configuration the run was made with."""
         if not self.config_file.is_file():
-            raise ValueError(f"{self.path} is not the directory of a run: it has no config.yaml")
+            inside = _runs_among(self.path.iterdir()) if self.path.is_dir() else []
+            instead = f", but holds {_listed(inside)}" if inside else ": it has no config.yaml"
+            raise ValueError(f"{self.path} is not the directory of a run{instead}")
         settings = read_file(self.config_file)
         if "env" not in settings:
             raise ValueError(f"{self.config_file} is damaged: it does not say env")
@@ -125,9 +127,6 @@ def find_run(path: Path) -> RunDirectory:
     directory = RunDirectory(path)
     if directory.config_file.is_file():
         return directory
-    inside = _runs_among(path.iterdir()) if path.is_dir() else []
-    if inside:
-        raise ValueError(f"{path} is not a run, but holds {_listed(inside)}")
     name = path.name
     if not name or not path.parent.is_dir():
         return directory
@@ -182,9 +181,9 @@ def _read_json(file: Path) -> dict[str, Any]:
     try:
         content = json.loads(file.read_bytes())
     except ValueError as error:
-        raise RunError(f"{file} is damaged: {error}") from None
+        raise ValueError(f"{file} is damaged: {error}") from None
     if not isinstance(content, dict):
-        raise RunError(f"{file} is damaged: it holds a {type(content).__name__}")
+        raise ValueError(f"{file} is damaged: it holds a {type(content).__name__}")
     return content
 
 

@@ -1,8 +1,11 @@
 """Films of an agent: mp4 where there is a codec, gif where so named."""
 
+import errno
 import os
 import platform
+import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -105,14 +108,27 @@ def _write_gif(path: Path, pictures: Iterator[Picture]) -> None:
 
 
 def _write_mp4(path: Path, pictures: Iterator[Picture]) -> None:
-    ffmpeg = _ffmpeg()
+    program = _ffmpeg().get_ffmpeg_exe()
     first = next(pictures)
-    size = first.shape[1], first.shape[0]
-    writer = ffmpeg.write_frames(str(path), size, fps=FRAMES_PER_SECOND, macro_block_size=2)
-    writer.send(None)
-    for picture in chain([first], pictures):
-        writer.send(picture)
-    writer.close()
+    height, width = first.shape[:2]
+    taken = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {FRAMES_PER_SECOND} -i -".split()
+    given = ["-vcodec", "libx264", "-pix_fmt", "yuv420p", str(path)]
+    with subprocess.Popen(
+        [program, "-y", "-loglevel", "error", *taken, *given],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is for the run, which finishes its film
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        with suppress(BrokenPipeError):  # it says why below
+            for picture in chain([first], pictures):
+                process.stdin.write(picture.tobytes())
+            process.stdin.close()
+        complaint = process.stderr.read().decode(errors="replace").strip()
+    if process.returncode != 0:
+        cause = complaint.split("\n")[-1].split("] ")[-1]  # without the part of ffmpeg it is from
+        raise OSError(errno.EIO, cause, str(path))
 
 
 def _ffmpeg() -> Any:
