@@ -16,7 +16,7 @@ import numpy as np
 
 from mviq.reports.labels import labels_of
 from mviq.reports.statistics import Record
-from mviq.runs.directory import RunDirectory, find_run
+from mviq.runs.directory import RunDirectory, RunError, find_run
 from mviq.runs.overrides import read_file
 from mviq.runs.tables import METRICS
 from mviq.studies.directory import PlannedRun, StudyDirectory
@@ -192,6 +192,8 @@ def _named(file: Path) -> Iterator[None]:
     """Name the file that cannot be read."""
     try:
         yield
+    except RunError as error:  # which names it
+        raise ValueError(str(error)) from None
     except (ValueError, TypeError) as error:
         raise ValueError(f"{file} cannot be read: {error}") from None
 
