@@ -139,7 +139,8 @@ def test_action_values_of_one_observation_and_of_many():
 @AGENTS
 def test_one_level_above_the_base(cls):
     above = cls.__mro__[: cls.__mro__.index(cls.base)]
-    assert [kind.__name__ for kind in above] == [cls.__name__, "Learner", "SafeFiles"]
+    assert [kind.__name__ for kind in above] == [cls.__name__, "Learner", "Actor", "SafeFiles"]
+    assert all(cls.__bases__.count(kind) for kind in above[1:])  # side by side, not in a chain
     assert not issubclass(Learner, SafeFiles)
 
 

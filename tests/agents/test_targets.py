@@ -141,7 +141,7 @@ def test_three_step_returns_by_hand(change, expected):
         agent.replay_buffer.add(one_hot[[now]], one_hot[[then]], *columns, infos)
     samples = agent.replay_buffer._get_samples(np.array([0]))
     with torch.inference_mode():
-        outcomes = agent._target_outcomes(samples)
+        outcomes = agent._target.forward(agent._states(samples)[1])
     found = bellman_target(
         agent.family, samples.rewards, samples.actions, samples.dones, samples.discounts, outcomes
     )

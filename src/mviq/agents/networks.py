@@ -1,9 +1,9 @@
-"""Networks as functions: from observations to the outcomes of every action."""
+"""Networks as functions: from observations to the outcomes of every action, and their gradients."""
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+import numpy as np
 import torch
 from gymnasium import spaces
 from sb3_contrib.qrdqn.policies import QuantileNetwork
@@ -14,63 +14,218 @@ from stable_baselines3.common.torch_layers import (
     FlattenExtractor,
     NatureCNN,
 )
+from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.dqn.policies import QNetwork
 from torch import Tensor, nn
 
 from mviq.agents.description import register
+from mviq.agents.layers import LARGE, Compiled, Dense, Layer, as_layer, by_patches
 
-Network: TypeAlias = Callable[[Any], Tensor]
-"""From observations (batch, …) to outcomes (batch, outcomes, actions)."""
+PullBack: TypeAlias = Callable[[Tensor], list[Tensor]]
+"""From the gradient of a loss at the outcomes to those at the weights, which are set too."""
 
 
-def as_function(network: BasePolicy) -> Network:
-    """Return the network as a function, for Stable-Baselines3's own networks a short cut.
+class Network(Protocol):
+    """From observations (batch, …) to outcomes (batch, outcomes, actions)."""
 
-    Their ``forward`` looks at every bound of the observation space each time it is called, to
-    find out whether it sees an image. Here that is asked once.
+    has_modes: bool
+    """Whether it may matter if the network is learning."""
+
+    def __call__(self, observations: Any) -> Tensor:
+        """Return the outcomes at a batch of observations."""
+
+    def prepare(self, observations: Any) -> Any:
+        """Return observations as this network, and any other of its kind, wants them."""
+
+    def forward(self, prepared: Any) -> Tensor:
+        """Return the outcomes at observations that are prepared."""
+
+    def differentiable(self, prepared: Any) -> tuple[Tensor, PullBack]:
+        """Return the outcomes, and how a gradient goes back from them, once."""
+
+    def at(self, observations: Any) -> Tensor:
+        """Return the outcomes at observations as environments give them, in arrays."""
+
+
+def as_network(network: BasePolicy) -> Network:
+    """Return a network of Stable-Baselines3 as a function, its gradient by hand if it can be.
+
+    That is for ``QNetwork`` and ``QuantileNetwork`` on arrays, in single precision, made of
+    nothing but linear layers and convolutions, each followed by a ReLU or by none. Any other
+    network, and a subclass of these, which may do otherwise, is left to itself and to autograd.
     """
     assert isinstance(network.action_space, spaces.Discrete)
-    actions = int(network.action_space.n)
-    call: Network = network
-    if type(network) in (QNetwork, QuantileNetwork) and isinstance(
-        network.observation_space, spaces.Box
-    ):
-        call = _short_cut(network)
-    outcomes = int(getattr(network, "n_quantiles", 1))
-    return lambda observations: call(observations).reshape(-1, outcomes, actions)
+    shape = (-1, int(getattr(network, "n_quantiles", 1)), int(network.action_space.n))
+    known = type(network) in (QNetwork, QuantileNetwork)
+    if known and isinstance(network.observation_space, spaces.Box):
+        head: Any = network.q_net if isinstance(network, QNetwork) else network.quantile_net
+        layers = _layers([network.features_extractor, head])
+        if layers is not None and all(w.dtype == torch.float32 for w in network.parameters()):
+            divide = network.normalize_images and is_image_space(network.observation_space)
+            on_cpu = network.device.type == "cpu"
+            return ByHand(by_patches(layers) if on_cpu else layers, shape, divide)
+    return ByAutograd(network, shape)
 
 
-def _short_cut(network: BasePolicy) -> Network:
-    head: Any = network.q_net if isinstance(network, QNetwork) else network.quantile_net
-    layers = [*_layers(network.features_extractor), *_layers(head)]
-    divide = network.normalize_images and is_image_space(network.observation_space)
+class ByAutograd:
+    """Any network, its gradient by autograd."""
 
-    def forward(observations: Tensor) -> Tensor:
-        x = observations.float()
-        if divide:  # where bytes have been converted x is ours
-            x = x / 255.0 if x is observations else x.div_(255.0)
-        for layer in layers:
-            x = layer(x)
-        return x
+    has_modes = True
 
-    return forward
+    def __init__(self, network: BasePolicy, shape: tuple[int, int, int]) -> None:
+        self.network, self.shape = network, shape
+        self.weights = list(network.parameters())
+
+    def __call__(self, observations: Any) -> Tensor:
+        """Return the outcomes at a batch of observations."""
+        return self.forward(observations)
+
+    def prepare(self, observations: Any) -> Any:
+        """Return the observations."""
+        return observations
+
+    def forward(self, prepared: Any) -> Tensor:
+        """Return the outcomes."""
+        outcomes: Tensor = self.network(prepared)
+        return outcomes.reshape(self.shape)
+
+    def differentiable(self, prepared: Any) -> tuple[Tensor, PullBack]:
+        """Return the outcomes and autograd's way back."""
+        outcomes = self(prepared)
+
+        def pull_back(gradient: Tensor) -> list[Tensor]:
+            for weight in self.weights:
+                weight.grad = None
+            outcomes.backward(gradient)  # type: ignore[no-untyped-call]
+            return [weight.grad for weight in self.weights if weight.grad is not None]
+
+        return outcomes, pull_back
+
+    @torch.inference_mode()
+    def at(self, observations: Any) -> Tensor:
+        """Return the outcomes at observations as environments give them."""
+        return self(obs_as_tensor(observations, self.weights[0].device))
 
 
-def _layers(module: Any) -> list[Callable[[Tensor], Tensor]]:
-    """Return a module as the functions it applies in turn; a call of a module costs more."""
-    if type(module) is FlattenExtractor or type(module) is nn.Flatten:
-        return [lambda x: x.flatten(1)]
-    if type(module) is NatureCNN:
-        return [*_layers(module.cnn), *_layers(module.linear)]
-    if type(module) is MinAtarCNN:
-        return _layers(module.layers)
-    if type(module) is nn.Sequential:
-        return [layer for part in module for layer in _layers(part)]
-    if type(module) is nn.Linear:
-        return [partial(_linear, module.weight, module.bias)]
-    if type(module) is nn.Conv2d and module.padding == (0, 0) and module.dilation == (1, 1):
-        return [partial(_convolution, module.weight, module.bias, module.stride, module.groups)]
-    return [torch.relu] if type(module) is nn.ReLU else [module]
+class ByHand:
+    """A chain of layers, whose gradients lie in one piece of memory.
+
+    Without autograd's bookkeeping, without ``forward`` of Stable-Baselines3, which looks at every
+    bound of the observation space each time, and for one observation without torch.
+    """
+
+    has_modes = False
+
+    def __init__(self, layers: list[Layer], shape: tuple[int, int, int], divide: bool) -> None:
+        self.layers, self.shape, self.divide = layers, shape, divide
+        weights = [weight for layer in layers for weight in layer.parameters]
+        sizes = [weight.numel() for weight in weights]
+        self.gradient = torch.zeros(sum(sizes), device=weights[0].device)
+        parts = iter(torch.split(self.gradient, sizes))
+        self.gradients = [
+            [next(parts).as_strided(weight.shape, weight.stride()) for weight in layer.parameters]
+            for layer in layers
+        ]
+        on_cpu = self.gradient.device.type == "cpu"
+        compiled = [layer for layer in layers if on_cpu and isinstance(layer, Compiled)]
+        self.compiled = compiled if len(compiled) == len(layers) else None
+
+    def __call__(self, observations: Tensor) -> Tensor:
+        """Return the outcomes at a batch of observations."""
+        return self.forward(self.prepare(observations))
+
+    @torch.inference_mode()
+    def prepare(self, observations: Tensor) -> Tensor:
+        """Return the input of the first layer, one row per observation."""
+        x = observations
+        if self.divide:  # where bytes have been converted they are ours to change
+            x = x / 255.0 if x.dtype == torch.float32 else x.float().div_(255.0)
+        return self.layers[0].prepare(x)
+
+    @torch.inference_mode()
+    def forward(self, prepared: Tensor) -> Tensor:
+        """Return the outcomes."""
+        return self._outcomes(self._activations(prepared)[-1])
+
+    @torch.inference_mode()
+    def differentiable(self, prepared: Tensor) -> tuple[Tensor, PullBack]:
+        """Return the outcomes and the way back through the layers."""
+        activations = self._activations(prepared)
+
+        @torch.inference_mode()
+        def pull_back(gradient: Tensor) -> list[Tensor]:
+            slope: Any = gradient.reshape(len(gradient), -1).t()
+            for i in reversed(range(len(self.layers))):
+                layer, x, y = self.layers[i], activations[i], activations[i + 1]
+                if layer.rectified:
+                    slope = torch.ops.aten.threshold_backward(slope, y, 0)
+                slope = layer.backward(x, slope, self.gradients[i], further=i > 0)
+            self._hand_over()
+            return [self.gradient]
+
+        return self._outcomes(activations[-1]), pull_back
+
+    def at(self, observations: Any) -> Tensor:
+        """Return the outcomes at observations as environments give them, compiled for one."""
+        if len(observations) > 1 or self.compiled is None:
+            return self(torch.as_tensor(observations, device=self.gradient.device))
+        x = observations[0]
+        if self.divide:
+            x = x.astype(np.float32) / np.float32(255)
+        for layer in self.compiled:
+            x = layer.of_one(x)
+        return torch.from_numpy(x).view(self.shape)
+
+    def _activations(self, prepared: Tensor) -> list[Tensor]:
+        """Return the input of the first layer, and the output of every layer."""
+        found = [prepared.t() if isinstance(self.layers[0], Dense) else prepared]
+        for layer in self.layers:
+            y = layer.forward(found[-1])
+            found.append(y.relu_() if layer.rectified else y)
+        return found
+
+    def _outcomes(self, last: Tensor) -> Tensor:
+        return last.t().reshape(self.shape)
+
+    def _hand_over(self) -> None:
+        """Give the weights their gradients, but not those that somebody has frozen."""
+        for layer, gradients in zip(self.layers, self.gradients, strict=True):
+            for weight, gradient in zip(layer.parameters, gradients, strict=True):
+                if weight.requires_grad:
+                    weight.grad = gradient
+                else:
+                    gradient.zero_()
+
+
+def _layers(modules: Any) -> list[Layer] | None:
+    """Return modules applied in turn as layers, or None if one of them is not known."""
+    found: list[Layer] = []
+    for module in _parts(modules):
+        layer = as_layer(module)
+        if layer is not None:
+            found.append(layer)
+        elif type(module) is nn.ReLU and found and not found[-1].rectified:
+            found[-1].rectified = True
+        elif type(module) not in (nn.Flatten, FlattenExtractor):
+            return None
+    weights = [id(weight) for layer in found for weight in layer.parameters]
+    in_order = [type(layer) is Dense for layer in found]
+    simple = in_order == sorted(in_order) and in_order[-1:] == [True] and not found[-1].rectified
+    return found if simple and len(set(weights)) == len(weights) else None
+
+
+def _parts(modules: Any) -> list[nn.Module]:
+    parts: list[nn.Module] = []
+    for module in modules:
+        if type(module) is nn.Sequential:
+            parts += _parts(module)
+        elif type(module) is NatureCNN:
+            parts += _parts([module.cnn, module.linear])
+        elif type(module) is MinAtarCNN:
+            parts += _parts(module.layers)
+        else:
+            parts.append(module)
+    return parts
 
 
 def channels_last(network: BasePolicy) -> None:
@@ -79,29 +234,8 @@ def channels_last(network: BasePolicy) -> None:
     Backward through the Nature CNN takes two thirds of the time; a small one gains nothing.
     """
     for weight in network.parameters():
-        if weight.dim() == 4 and weight.numel() >= 2**13:
+        if weight.dim() == 4 and weight.numel() >= LARGE:
             weight.data = weight.data.contiguous(memory_format=torch.channels_last)
-
-
-def has_modes(network: BasePolicy) -> bool:
-    """Return whether it may matter if the network is learning: not with layers known to us."""
-    indifferent: set[type] = {nn.Linear, nn.Conv2d, nn.ReLU, nn.Flatten, nn.Sequential}
-    indifferent |= {FlattenExtractor, NatureCNN, MinAtarCNN, QNetwork, QuantileNetwork}
-    return any(type(module) not in indifferent for module in network.modules())
-
-
-def _linear(weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
-    large = len(x) >= 16 and weight.numel() >= 2**15
-    if bias is None or not large or x.device.type != "cpu":
-        return nn.functional.linear(x, weight, bias)
-    # W xᵀ in place of x Wᵀ: MKL is up to twice as fast where the batch is shorter than the layer.
-    return torch.addmm(bias.unsqueeze(1), weight, x.t()).t()
-
-
-def _convolution(
-    weight: Tensor, bias: Tensor | None, stride: Any, groups: int, x: Tensor
-) -> Tensor:
-    return torch.conv2d(x, weight, bias, stride, groups=groups)
 
 
 @register

@@ -162,7 +162,7 @@ FIXED = {
     "soft-vi": {"q", "munchausen_alpha"},
     "m-vi": {"q", "form"},
     "tsallis-vi": {"munchausen_alpha"},
-    "mvi": {"form"},
+    "mvi": set(),
 }
 """What cannot be changed without the algorithm losing its name."""
 
