@@ -46,7 +46,8 @@ class Actor(OffPolicyAlgorithm):
 
     def q_values(self, observations: Any) -> Tensor:
         """Return the action values (batch, actions) of a batch of observations, or of one."""
-        if getattr(observations, "shape", None) == self.observation_space.shape:
+        array = isinstance(observations, np.ndarray)
+        if array and observations.shape == self.observation_space.shape:
             observations = observations[None]
         return mean_outcome(self._online.at(observations))
 
