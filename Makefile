@@ -3,11 +3,12 @@ PYTHON ?= python3
 OUT ?= out
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+CHROMIUM := .venv/chromium/chromium
 
-.PHONY: help setup demo test lint types layers unit bench clean
+.PHONY: help setup demo test lint types layers unit browser bench clean
 
 help:
-	@echo "make demo    check the theory, draw figures 1 and 2, say where they are"
+	@echo "make demo    train MVI(2), M-DQN and DQN on CartPole-v1 (minutes), write a report"
 	@echo "make test    lint, types, import layers and all tests"
 	@echo "make bench   speed and accuracy, as ratios measured in one run"
 	@echo "make clean   remove the environment and everything made"
@@ -19,10 +20,15 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
+# For the tests of pages. Without npm, or elsewhere than on Linux, they use a browser that is installed.
+browser: setup $(CHROMIUM)
+
+$(CHROMIUM): tests/chromium.py
+	$(BIN)/python tests/chromium.py .venv/chromium
+
 demo: setup
-	$(BIN)/mviq verify
-	$(BIN)/mviq paper fig1 --out $(OUT)/fig1 --force
-	$(BIN)/mviq paper fig2 --out $(OUT)/fig2 --force
+	$(BIN)/mviq study run examples/cartpole.yaml --out $(OUT)
+	$(BIN)/mviq report $(OUT)/cartpole
 
 test: lint types layers unit
 
@@ -36,7 +42,7 @@ types: setup
 layers: setup
 	$(BIN)/lint-imports
 
-unit: setup
+unit: setup browser
 	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 bench: setup

@@ -35,6 +35,25 @@ class TableMDP(gym.Env):
         return self.observe(), float(reward), bool(after < 0), truncated, {}
 
 
+class Observed(gym.Env):
+    """An environment of two actions with any observation space."""
+
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, space):
+        self.observation_space = space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if seed is not None:
+            self.observation_space.seed(seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        over = bool(self.np_random.random() < 0.1)
+        return self.observation_space.sample(), float(action), over, False, {}
+
+
 def fixed_point(family, problem, gamma, iterations=3000):
     """Iterate the family's update on the tables until nothing moves."""
     reward, after = torch.tensor(problem.reward), torch.tensor(problem.after)
@@ -67,22 +86,3 @@ def learnt(cls, problem, updates=1500, gamma=0.9, **options):
     agent = cls("MlpPolicy", problem, **(settings | options)).learn(updates + 50)
     with torch.no_grad():
         return agent._online(torch.eye(len(problem.reward))).mean(1).double()
-
-
-class Observed(gym.Env):
-    """An environment of two actions with any observation space."""
-
-    action_space = spaces.Discrete(2)
-
-    def __init__(self, space):
-        self.observation_space = space
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        if seed is not None:
-            self.observation_space.seed(seed)
-        return self.observation_space.sample(), {}
-
-    def step(self, action):
-        over = bool(self.np_random.random() < 0.1)
-        return self.observation_space.sample(), float(action), over, False, {}

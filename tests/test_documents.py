@@ -7,8 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from mviq.cli.main import main
+from mviq.studies.file import read_study, study_from
+from mviq.studies.plan import expand
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
@@ -29,13 +32,33 @@ def test_python_snippet(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     exec(compile(text, "snippet", "exec"), {})
 
 
+def copy_studies(place: Path) -> None:
+    """Copy the example studies, made so small that they take seconds."""
+    (place / "examples").mkdir()
+    for file in ROOT.glob("examples/*.yaml"):
+        content = yaml.safe_load(file.read_text())
+        content["settings"] |= {"total_steps": 300, "eval_every": 100, "log_every": 100}
+        small = {**content, "seeds": 1, "settings": {**content["settings"], "eval_episodes": 1}}
+        (place / "examples" / file.name).write_text(yaml.safe_dump(small))
+
+
 @pytest.mark.parametrize("text", snippets("sh"))
 def test_commands(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    copy_studies(tmp_path)
     for line in text.splitlines():
         command, *arguments = shlex.split(line, comments=True) or [""]
         if command == "mviq" and "--help" not in arguments:
             assert main(arguments) == 0, line
+
+
+def test_the_study_of_the_readme_is_that_of_the_demo() -> None:
+    (text,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    shown = expand(study_from(yaml.safe_load(text)))
+    demo = expand(read_study(ROOT / "examples" / "cartpole.yaml"))
+    assert [(r.label, r.env, r.seed) for r in shown.runs] == [
+        (r.label, r.env, r.seed) for r in demo.runs
+    ]
 
 
 @pytest.mark.parametrize("example", sorted(ROOT.glob("examples/*.py")), ids=lambda path: path.name)

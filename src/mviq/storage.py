@@ -1,7 +1,7 @@
 """Files that are there whole or not at all, whenever the process or the machine goes down."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -37,3 +37,40 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def check_writable(directory: Path) -> None:
+    """Raise OSError unless files can be written into the directory, existing or still to be made.
+
+    >>> check_writable(Path(__file__) / "figures")
+    Traceback (most recent call last):
+    NotADirectoryError: ...storage.py is not a directory
+    """
+    place = directory.absolute()
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir():
+        raise NotADirectoryError(f"{place} is not a directory")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise PermissionError(f"{place} is not writable")
+
+
+def write_files(contents: Mapping[str, bytes], directory: Path, force: bool = False) -> list[Path]:
+    """Write files into a directory, each whole or not at all, and return their paths.
+
+    A file that already has this content is left as it is. One with another content is an error
+    before anything is written, unless ``force`` says to replace it.
+    """
+    check_writable(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    stale = [
+        directory / name
+        for name, content in contents.items()
+        if (directory / name).exists() and (directory / name).read_bytes() != content
+    ]
+    if stale and not force:
+        raise FileExistsError(f"{stale[0]} exists with other content")
+    for name, content in contents.items():
+        if not (directory / name).exists() or directory / name in stale:
+            write_durably(directory / name, content)
+    return [directory / name for name in contents]

@@ -10,8 +10,11 @@ from gymnasium import spaces
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.callbacks import (
     BaseCallback,
+    CheckpointCallback,
     EvalCallback,
     StopTrainingOnMaxEpisodes,
+    StopTrainingOnNoModelImprovement,
+    StopTrainingOnRewardThreshold,
 )
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import configure
@@ -20,6 +23,8 @@ from torch import nn
 
 from mviq.agents import MVI, QRMVI, DivergenceError
 from mviq.agents.denormals import _are_flushed, flushed
+from mviq.agents.files import SafeFiles
+from mviq.agents.learner import Learner
 from mviq.agents.replay import TransitionReplayBuffer
 from mviq.agents.rollout import step
 from mviq.tsallis import Family, entropy, munchausen_residual, policy
@@ -139,6 +144,45 @@ def test_logs_to_tensorboard_and_csv(cls, tmp_path):
 
 def test_progress_bar(capsys):
     made(MVI).learn(150, progress_bar=True)
+    shown = "".join(capsys.readouterr())
+    assert "152/150" in shown  # whole rollouts of four steps
+
+
+@AGENTS
+def test_checkpoints_and_the_best_model_are_safe_files(cls, tmp_path):
+    """What SB3's callbacks write can be loaded: the agent, its replay buffer, the statistics."""
+    env, evaluation = (VecNormalize(make_vec_env("CartPole-v1", seed=i)) for i in (0, 1))
+    checkpoints = CheckpointCallback(
+        60, str(tmp_path), save_replay_buffer=True, save_vecnormalize=True
+    )
+    evaluate = EvalCallback(
+        evaluation, eval_freq=100, best_model_save_path=str(tmp_path / "best"), verbose=0
+    )
+    agent = made(cls, env, learning_starts=20).learn(124, callback=[checkpoints, evaluate])
+    again = cls.load(tmp_path / "rl_model_120_steps", env=env, device="cpu")
+    again.load_replay_buffer(tmp_path / "rl_model_replay_buffer_120_steps.pkl")
+    assert (again.num_timesteps, again.replay_buffer.size()) == (120, 119)  # stored after callbacks
+    VecNormalize.load(
+        str(tmp_path / "rl_model_vecnormalize_120_steps.pkl"), make_vec_env("CartPole-v1")
+    )
+    again.learn(40, reset_num_timesteps=False)
+    assert again.num_timesteps == 160
+    best = cls.load(tmp_path / "best" / "best_model.zip", device="cpu")
+    assert best.num_timesteps == 100
+    assert agent.num_timesteps == 124
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [
+        {"callback_on_new_best": StopTrainingOnRewardThreshold(-1.0)},
+        {"callback_after_eval": StopTrainingOnNoModelImprovement(0, min_evals=1)},
+    ],
+    ids=lambda stop: next(iter(stop)),
+)
+def test_evaluations_can_stop(stop):
+    evaluate = EvalCallback(make_vec_env("CartPole-v1"), eval_freq=20, verbose=0, **stop)
+    assert made(MVI).learn(1000, callback=evaluate).status == "stopped"
 
 
 def test_diagnostics_are_what_they_are_called():
@@ -176,6 +220,40 @@ def test_acting_by_sampling_follows_the_policy(q):
     agent.learn(150)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "allowed"),
+    [
+        ({"buffer_size": 1e5}, "buffer_size must be a whole number of at least 1, got 100000.0"),
+        ({"batch_size": 0}, "batch_size must be a whole number of at least 1, got 0"),
+        ({"gamma": 1.5}, "gamma must be a number ≥ 0 and ≤ 1, got 1.5"),
+        ({"learning_rate": "fast"}, "learning_rate must be a number ≥ 0, or a schedule"),
+        ({"train_freq": (1, "epoch")}, "train_freq must be"),
+        ({"seed": -1}, "seed must be a whole number of at least 0"),
+        ({"exploration_fraction": 0}, "exploration_fraction must be a number > 0"),
+        ({"n_steps": 2000}, "n_steps must be at most buffer_size/n_envs 1000"),
+        ({"value_limit": "x"}, "value_limit must be a number > 0, got 'x'"),
+        ({"clip": 1.0}, "clip must be"),
+        ({"policy_kwargs": [64]}, "policy_kwargs must be a dictionary"),
+        ({"replay_buffer_class": dict}, "replay_buffer_class must be a replay buffer class"),
+        ({"max_grad_norm": -1}, "max_grad_norm must be a number > 0, or None, got -1"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+@AGENTS
+def test_wrong_arguments_are_refused_in_one_line(cls, wrong, allowed):
+    with pytest.raises(ValueError, match=allowed) as caught:
+        made(cls, **wrong)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@AGENTS
+def test_one_level_above_the_base(cls):
+    above = cls.__mro__[: cls.__mro__.index(cls.base)]
+    assert [kind.__name__ for kind in above] == [cls.__name__, "Learner", "Actor", "SafeFiles"]
+    assert all(cls.__bases__.count(kind) for kind in above[1:])  # side by side, not in a chain
+    assert not issubclass(Learner, SafeFiles)
+
+
 def test_unknown_values_are_named():
     with pytest.raises(ValueError, match="acting must be one of"):
         made(MVI, acting="greedy")
@@ -183,7 +261,7 @@ def test_unknown_values_are_named():
         made(MVI, q=0.5)
     with pytest.raises(ValueError, match="form must be one of"):
         made(QRMVI, form="gaps")
-    with pytest.raises(ValueError, match="value_limit must be > 0"):
+    with pytest.raises(ValueError, match="value_limit must be a number > 0"):
         made(MVI, value_limit=0.0)
 
 

@@ -10,7 +10,7 @@ from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
 from stable_baselines3.common.envs import FakeImageEnv
 
 from mviq.agents import MVI, FrameReplayBuffer
-from mviq.agents.saving import read_buffer, write_buffer
+from mviq.agents.replay_files import read_buffer, write_buffer
 
 DEPTH, SIDE = 4, 3
 ACTIONS = spaces.Discrete(3)

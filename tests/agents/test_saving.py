@@ -16,11 +16,15 @@ import torch
 from gymnasium import spaces
 from stable_baselines3 import DQN
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.envs import BitFlippingEnv
 from stable_baselines3.common.torch_layers import FlattenExtractor
 from stable_baselines3.common.utils import LinearSchedule
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 
-from mviq.agents import MVI, QRMVI, register
+from mviq.agents import MVI, QRMVI, description, register
 from mviq.agents.description import describe, restore
+from problems import Observed
 
 SMALL = {"policy_kwargs": {"net_arch": [16]}, "buffer_size": 500, "seed": 0, "device": "cpu"}
 
@@ -105,6 +109,87 @@ def test_n_step_agents_and_memory_files(tmp_path):
     assert again.replay_buffer.n_steps == 3
 
 
+def test_what_can_be_replaced_is_named(tmp_path):
+    made(MVI).save(tmp_path / "agent")
+    with pytest.raises(ValueError, match=r"load can replace acting, .*; got learning_rat$"):
+        MVI.load(tmp_path / "agent", learning_rat=0.1)
+    assert MVI.load(tmp_path / "agent", custom_objects={"gamma": 0.5}).gamma == 0.5
+    with pytest.raises(ValueError, match="gamma must be a number ≥ 0 and ≤ 1, got 5"):
+        MVI.load(tmp_path / "agent", gamma=5)
+
+
+def test_learning_can_go_on_in_the_middle_of_an_episode(tmp_path):
+    agent = made(MVI).learn(205)
+    agent.save(tmp_path / "agent")
+    env = agent.get_env()
+    where = env.envs[0].unwrapped.state.copy()
+    again = MVI.load(tmp_path / "agent", env=env, device="cpu", force_reset=False)
+    assert np.array_equal(again._last_obs, agent._last_obs)
+    again._setup_learn(100, None, reset_num_timesteps=False)
+    assert np.array_equal(env.envs[0].unwrapped.state, where)
+    anew = MVI.load(tmp_path / "agent", env=env, device="cpu")
+    assert anew._last_obs is None
+    anew._setup_learn(100, None, reset_num_timesteps=False)
+    assert not np.array_equal(env.envs[0].unwrapped.state, where)
+    two = make_vec_env("CartPole-v1", 2)
+    with pytest.raises(ValueError, match="force_reset=False needs the 1 environments"):
+        MVI.load(tmp_path / "agent", env=two, force_reset=False)
+
+
+def test_last_observations_in_parts_and_before_normalisation(tmp_path):
+    space = spaces.Dict({"a": spaces.Box(0, 1, (2,), np.float32), "b": spaces.Discrete(3)})
+    env = VecNormalize(DummyVecEnv([lambda: Observed(space)]), norm_obs_keys=["a"])
+    agent = MVI("MultiInputPolicy", env, **SMALL).learn(120)
+    agent.save(tmp_path / "agent")
+    again = MVI.load(tmp_path / "agent", env=env, device="cpu", force_reset=False)
+    for name in ("_last_obs", "_last_original_obs"):
+        for part in ("a", "b"):
+            assert np.array_equal(getattr(agent, name)[part], getattr(again, name)[part])
+    again.learn(20, reset_num_timesteps=False)
+
+
+def test_system_info_is_printed_if_wished(tmp_path, capsys):
+    made(MVI).save(tmp_path / "agent")
+    MVI.load(tmp_path / "agent")
+    assert "SYSTEM INFO" not in capsys.readouterr().out
+    MVI.load(tmp_path / "agent", print_system_info=True)
+    shown = capsys.readouterr().out
+    assert "== CURRENT SYSTEM INFO ==" in shown
+    assert "PyTorch" in shown.split("== SAVED MODEL SYSTEM INFO ==")[1]
+
+
+def test_hindsight_replay_is_truncated_or_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(description, "_CLASSES", dict(description._CLASSES))
+    register(HerReplayBuffer)
+    env = BitFlippingEnv(n_bits=4, max_steps=5)
+    options = {"replay_buffer_class": HerReplayBuffer, "learning_starts": 20} | SMALL
+    agent = MVI("MultiInputPolicy", env, **options).learn(103)
+    agent.save(tmp_path / "agent")
+    agent.save_replay_buffer(tmp_path / "replay")
+    unfinished = agent.replay_buffer.pos - agent.replay_buffer._current_ep_start[0]
+    assert unfinished > 0
+    again = MVI.load(tmp_path / "agent", env=env, device="cpu")
+    again.load_replay_buffer(tmp_path / "replay", truncate_last_traj=False)
+    assert np.array_equal(again.replay_buffer.ep_length, agent.replay_buffer.ep_length)
+    with pytest.warns(UserWarning, match="last trajectory in the replay buffer will be truncated"):
+        again.load_replay_buffer(tmp_path / "replay")
+    assert again.replay_buffer._current_ep_start[0] == again.replay_buffer.pos
+    assert again.replay_buffer.ep_length[103] == unfinished
+    again.learn(20, reset_num_timesteps=False)
+
+
+def test_paths_are_arguments_too(tmp_path):
+    agent = made(MVI, tensorboard_log=tmp_path / "board")
+    agent.save(tmp_path / "agent")
+    assert MVI.load(tmp_path / "agent").tensorboard_log == str(tmp_path / "board")
+
+
+def test_files_are_not_for_the_base_class_and_nobody_is_half_loaded(tmp_path):
+    made(MVI).save(tmp_path / "agent")
+    with pytest.raises(AssertionError, match="No data found"):
+        DQN.load(tmp_path / "agent")
+
+
 def test_set_parameters_from_a_file_and_a_dictionary(tmp_path):
     first, second = made(MVI, seed=0), made(MVI, seed=1)
     first.save(tmp_path / "agent")
@@ -176,7 +261,7 @@ def test_pickles_in_place_of_data_are_refused(tmp_path, trace):
     with pytest.raises(ValueError, match="not a replay buffer"):
         made(MVI).load_replay_buffer(tmp_path / "replay.pkl")
     (tmp_path / "agent.zip").write_bytes(bomb)
-    with pytest.raises(ValueError, match="not a saved mviq agent"):
+    with pytest.raises(ValueError, match="cannot be loaded as an mviq agent"):
         MVI.load(tmp_path / "agent.zip")
     made(MVI).save(tmp_path / "good.zip")
     with zipfile.ZipFile(tmp_path / "good.zip") as source:
@@ -185,7 +270,7 @@ def test_pickles_in_place_of_data_are_refused(tmp_path, trace):
         with zipfile.ZipFile(tmp_path / "bad.zip", "w") as target:
             for part, content in parts.items():
                 target.writestr(part, bomb if part == name else content)
-        with pytest.raises(ValueError, match="not a saved mviq agent"):
+        with pytest.raises(ValueError, match="cannot be loaded as an mviq agent"):
             MVI.load(tmp_path / "bad.zip")
 
 
@@ -212,6 +297,8 @@ def test_what_cannot_be_described_is_refused_unless_excluded(tmp_path):
     agent.save(tmp_path / "agent", exclude=["learning_rate"])
     again = MVI.load(tmp_path / "agent", learning_rate=lambda progress: 2e-3 * progress)
     assert again.lr_schedule(0.5) == 1e-3
+    with pytest.raises(ValueError, match="saved without learning_rate: pass it to load"):
+        MVI.load(tmp_path / "agent")
     with pytest.raises(ValueError, match="exclude may name"):
         agent.save(tmp_path / "agent", exclude=["learning_rat"])
 
@@ -233,7 +320,7 @@ def test_a_registered_class_can_be_saved(tmp_path):
 
 def test_an_agent_is_not_loaded_as_another(tmp_path):
     made(QRMVI).save(tmp_path / "agent")
-    with pytest.raises(ValueError, match="class QRMVI, not MVI"):
+    with pytest.raises(ValueError, match="class 'QRMVI', not MVI"):
         MVI.load(tmp_path / "agent")
     with pytest.raises(FileNotFoundError, match=r"nowhere\.zip"):
         MVI.load(tmp_path / "nowhere")
@@ -261,6 +348,7 @@ def test_only_tensors_and_json_are_in_the_file(tmp_path):
     with zipfile.ZipFile(tmp_path / "agent.zip") as archive:
         assert sorted(archive.namelist()) == [
             "agent.json",
+            "observations.safetensors",
             "optimizer.safetensors",
             "policy.safetensors",
         ]

@@ -2,14 +2,16 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import log_softmax, softmax
 
-from mviq.agents import bellman_target
+from mviq.agents import MVI, bellman_target
 from mviq.tsallis import FAMILY, Family
+from problems import TableMDP
 
 BATCH, ACTIONS = 16, 5
 
@@ -86,3 +88,61 @@ def test_asks_for_the_states_that_munchausen_needs():
     values, rewards, actions, terminated = batch(1, states=1)
     with pytest.raises(ValueError, match="32 states"):
         bellman_target(Family(), rewards, actions, terminated, 0.9, values)
+
+
+# Three-step returns by hand. q = 2, τ = 1, γ = ½, α = 0.8, and the target network has at states
+# s0 … s4 the values below, so that at s0  π = (¾, ¼), ⟨π,Q⟩ = ⅞, and action 1 has m = ½ − ⅞ = −⅜;
+# at s3 (2, 0): greedy, value 2, no entropy; at s4 (1, 1): uniform, value 1 + τ(1 − ½) = 1½.
+N_STEP_VALUES = [[1.0, 0.5], [7.0, 7.0], [2.0, 0.0], [2.0, 0.0], [1.0, 1.0]]
+N_STEP_TRANSITIONS = [  # s, a, r, s', done, truncated
+    (0, 1, 1.0, 1, 0, 0),
+    (1, 0, 2.0, 2, 0, 0),
+    (2, 0, 4.0, 3, 0, 0),
+    (3, 0, 9.0, 3, 0, 0),
+]
+MUNCHAUSEN = 0.8 * (0.5 - 0.875)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        # nothing ends: r + γr' + γ²r'' + γ³ V(s3), with the Munchausen term of s0 only
+        ([], 1 + 1 + 1 + MUNCHAUSEN + 0.125 * 2),
+        # terminated at the second step: no future, and the third reward is of another episode
+        ([(1, 0, 2.0, 4, 1, 0)], 1 + 1 + MUNCHAUSEN),
+        # truncated at the second step: the future is that of the last observation, two steps on
+        ([(1, 0, 2.0, 4, 1, 1)], 1 + 1 + MUNCHAUSEN + 0.25 * 1.5),
+        # terminated at the first step, and truncated at it
+        ([(0, 1, 1.0, 4, 1, 0)], 1 + MUNCHAUSEN),
+        ([(0, 1, 1.0, 4, 1, 1)], 1 + MUNCHAUSEN + 0.5 * 1.5),
+    ],
+    ids=["whole", "terminated", "truncated", "terminated at once", "truncated at once"],
+)
+def test_three_step_returns_by_hand(change, expected):
+    agent = MVI(
+        "MlpPolicy",
+        TableMDP(np.zeros((5, 2)), np.zeros((5, 2), int)),
+        q=2.0,
+        temperature=1.0,
+        munchausen_alpha=0.8,
+        gamma=0.5,
+        n_steps=3,
+        buffer_size=10,
+        policy_kwargs={"net_arch": []},
+        device="cpu",
+    )
+    layer = agent.q_net_target.q_net[0]
+    layer.weight.data, layer.bias.data = torch.tensor(N_STEP_VALUES).T.contiguous(), torch.zeros(2)
+    one_hot = np.eye(5, dtype=np.float32)
+    steps = {step[0]: step for step in N_STEP_TRANSITIONS + change}.values()
+    for now, action, reward, then, done, truncated in steps:
+        infos = [{"TimeLimit.truncated": bool(truncated)}]
+        columns = (np.array([value]) for value in (action, reward, done))
+        agent.replay_buffer.add(one_hot[[now]], one_hot[[then]], *columns, infos)
+    samples = agent.replay_buffer._get_samples(np.array([0]))
+    with torch.inference_mode():
+        outcomes = agent._target.forward(agent._states(samples)[1])
+    found = bellman_target(
+        agent.family, samples.rewards, samples.actions, samples.dones, samples.discounts, outcomes
+    )
+    assert found.item() == pytest.approx(expected, rel=1e-6)

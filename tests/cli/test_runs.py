@@ -1,6 +1,5 @@
 """``mviq train``, ``resume``, ``evaluate`` and ``watch`` as they are typed."""
 
-import importlib
 import json
 import os
 import signal
@@ -66,7 +65,7 @@ def test_settings_come_from_preset_then_file_then_command_line(tmp_path, capsys)
         (["train", "CartPole-v1", "--target-every", "0"], "target_every must be at least 1"),
         (["train", "CartPole-v1", "--device", "tpu0"], "device must be auto, cpu, cuda or cuda:N"),
         (["train", "CartPole-v1", "--device", "cuda:99"], "device cuda:99 is not there"),
-        (["train", "CartPole-v1", "--out", "/dev/null/runs"], "cannot write /dev/null/runs"),
+        (["train", "CartPole-v1", "--out", "/dev/null/runs"], "cannot use /dev/null/runs"),
         (["train", "Pendulum-v1"], "Pendulum-v1 must have discrete actions"),
         (["train", "CartPole-v1", "--network", "nature"], "network nature needs pictures"),
         (["train", "CartPole-v1", "--config", "no.yaml"], "there is no file no.yaml"),
@@ -88,9 +87,7 @@ def test_mistakes_are_one_line_before_work_starts(
 
 
 def test_a_missing_extra_is_named(monkeypatch, capsys):
-    make = importlib.import_module("mviq.envs.by_id")
-    monkeypatch.setattr(make, "find_spec", lambda name: None)
-    monkeypatch.setattr(make, "known_ids", list)
+    monkeypatch.setattr("mviq.envs.ids.find_spec", lambda name: None)
     assert main(["train", "MinAtar/Breakout-v1"]) == 2
     assert "pip install 'mviq[minatar]'" in capsys.readouterr().err
 
@@ -129,15 +126,26 @@ def test_watch_films_where_there_is_no_screen(finished, tmp_path, monkeypatch, c
     assert "must be named .mp4 or .gif" in capsys.readouterr().err
 
 
-def test_watch_shows_a_window_where_there_is_a_screen(finished, monkeypatch):
-    import matplotlib.pyplot as plt
+def test_watch_shows_a_window_where_there_is_a_screen(finished, monkeypatch, capsys):
+    import pygame
 
-    shown = []
+    captions = []
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    monkeypatch.setattr(plt, "pause", shown.append)
+    monkeypatch.setattr(
+        pygame.display, "flip", lambda: captions.append(pygame.display.get_caption())
+    )
     assert main(["watch", str(finished)]) == 0
-    assert len(shown) >= 8  # CartPole cannot end sooner
+    assert len(captions) >= 8  # CartPole cannot end sooner
+    assert "CartPole-v1: return 7, step 7" in captions[7]
+    assert capsys.readouterr().out.startswith("return ")
+
+
+def test_a_window_that_cannot_be_opened_is_one_line(finished, monkeypatch, capsys):
+    monkeypatch.setenv("DISPLAY", ":7654")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "x11")
+    assert main(["watch", str(finished)]) == 2
+    assert "no window can be opened" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")

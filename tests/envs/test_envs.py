@@ -8,9 +8,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from mviq import envs
 from mviq.agents import MVI, QRMVI, FrameReplayBuffer, MinAtarCNN
-from mviq.envs import by_id
 from mviq.envs.atari import AtariVecEnv
-from mviq.envs.minatar import GAMES, STEP_LIMIT
+from mviq.registration import MINATAR_GAMES, STEP_LIMIT
 
 
 def play(env, steps, seed=0):
@@ -44,7 +43,7 @@ def test_same_seed_same_play(env_id, options):
     assert (observations[:, 0] != observations[:, 1]).any()  # two environments, not one twice
 
 
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("name", MINATAR_GAMES)
 def test_minatar_games(name):
     env_id = f"MinAtar/{name}-v1"
     assert env_id in envs.known_ids()
@@ -78,6 +77,13 @@ def test_minatar_is_learnt_with_its_network():
         device="cpu",
     )
     assert agent.learn(200).status == "finished"
+
+
+@pytest.mark.parametrize("cls", [MVI, QRMVI])
+def test_the_network_for_boards_is_named(cls):
+    with pytest.raises(ValueError, match=r"for MinAtar pass policy_kwargs=.*MinAtarCNN") as caught:
+        cls("CnnPolicy", "MinAtar/Breakout-v1", buffer_size=10, device="cpu")
+    assert len(str(caught.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize("backend", ["vector", "wrappers"])
@@ -159,41 +165,6 @@ def test_an_atari_agent_learns_from_frames_stored_once():
     assert agent.replay_buffer.written.max() < 120  # not four frames a step
 
 
-@pytest.mark.parametrize(
-    ("wrong", "close"),
-    [
-        ("CartPol-v1", "CartPole-v1"),
-        ("MinAtar/Brakout-v1", "MinAtar/Breakout-v1"),
-        ("ALE/Pomg-v5", "ALE/Pong-v5"),
-    ],
-)
-def test_an_unknown_id_is_answered_with_the_closest(wrong, close):
-    with pytest.raises(ValueError, match=f"no environment '{wrong}'; did you mean .*{close}"):
-        envs.make(wrong)
-
-
-@pytest.mark.parametrize(
-    ("env_id", "module", "extra"),
-    [
-        ("MinAtar/Breakout-v2", "minatar", "minatar"),
-        ("ALE/Breakout-v9", "ale_py", "atari"),
-        ("BreakoutNoFrameskip-v9", "ale_py", "atari"),
-    ],
-)
-def test_a_missing_extra_is_named(env_id, module, extra, monkeypatch):
-    found = by_id.find_spec
-    monkeypatch.setattr(by_id, "find_spec", lambda name: None if name == module else found(name))
-    with pytest.raises(ValueError, match=rf"pip install 'mviq\[{extra}\]'"):
-        envs.make(env_id)
-
-
-def test_wrong_arguments_are_named():
-    with pytest.raises(ValueError, match="protocol must be one of sb3, machado"):
-        envs.make("ALE/Pong-v5", protocol="dopamine")
-    with pytest.raises(ValueError, match="n_envs must be at least 1"):
-        envs.make("CartPole-v1", 0)
-
-
 def test_machado_presses_no_fire_and_sb3_does():
     names = {}
     for protocol in ("machado", "sb3"):
@@ -203,8 +174,3 @@ def test_machado_presses_no_fire_and_sb3_does():
         env.close()
     assert "FireReset" in names["sb3"]
     assert "FireReset" not in names["machado"]
-
-
-def test_an_unknown_backend_is_refused():
-    with pytest.raises(ValueError, match=r"backend must be one of .*got 'vectr'"):
-        envs.make("ALE/Breakout-v5", backend="vectr")

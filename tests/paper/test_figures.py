@@ -4,7 +4,6 @@ import csv
 import io
 from collections import defaultdict
 from dataclasses import replace
-from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -12,27 +11,28 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from mviq.paper import fig1, fig2, figures
+from mviq.paper import drawing as drawings
+from mviq.paper import fig1, fig2
 from mviq.paper.artefacts import ARTEFACTS
-from mviq.paper.figures import Drawing, Finding
+from mviq.paper.drawing import Drawing, Finding
 
 INDICES = [1, 2, 3, 4, 5]
 Panels = dict[str, dict[float, tuple[np.ndarray, np.ndarray]]]
 
 
-@pytest.fixture(scope="module", params=list(ARTEFACTS))
+@pytest.fixture(scope="module", params=["fig1", "fig2"])
 def drawing(request) -> Drawing:
     return ARTEFACTS[request.param].make()
 
 
 @pytest.fixture(scope="module")
 def first() -> Panels:
-    return read(figures.files(fig1.make())["fig1.csv"])
+    return read(drawings.files(fig1.make())["fig1.csv"])
 
 
 @pytest.fixture(scope="module")
 def second() -> Panels:
-    return read(figures.files(fig2.make())["fig2.csv"])
+    return read(drawings.files(fig2.make())["fig2.csv"])
 
 
 def read(content: bytes) -> Panels:
@@ -317,15 +317,13 @@ def _is_axes(artist) -> bool:
 
 
 def test_all_numbers_in_the_table_are_finite(drawing):
-    for curve in drawing.curves:
-        assert len(curve.x) == len(curve.y)
-        assert np.isfinite(curve.x).all()
-        assert np.isfinite(curve.y).all()
+    assert drawing.data.columns == ("panel", "q", "x", "y")
+    assert all(np.isfinite(row[1:]).all() for row in drawing.data.rows)
 
 
 def test_the_same_figure_twice_is_the_same_bytes(drawing):
-    again = figures.files(ARTEFACTS[drawing.name].make())
-    assert figures.files(drawing) == again
+    again = drawings.files(ARTEFACTS[drawing.name].make())
+    assert drawings.files(drawing) == again
     assert set(again) == {f"{drawing.name}.{suffix}" for suffix in ("png", "svg", "csv")}
     assert again[f"{drawing.name}.png"].startswith(b"\x89PNG")
     assert b"<svg" in again[f"{drawing.name}.svg"]
@@ -338,54 +336,8 @@ def test_the_verdict_says_where():
         return Finding(claim, where, "", holds)
 
     good, bad = finding("a", "here", True), finding("a", "there", False)
-    assert figures.verdict([good]) == "agrees"
-    assert figures.verdict([bad]) == "does not agree"
-    assert figures.verdict([good, bad]) == "agrees in part: a only for here"
+    assert drawings.verdict([good]) == "agrees"
+    assert drawings.verdict([bad]) == "does not agree"
+    assert drawings.verdict([good, bad]) == "agrees in part: a only for here"
     other = finding("b", "here", False)
-    assert figures.verdict([good, other]) == "agrees in part: b nowhere"
-
-
-# Files
-
-
-def test_files_are_written_once_and_left_alone_when_equal(tmp_path):
-    out = tmp_path / "new" / "place"
-    paths = figures.write({"a": b"1", "b": b"2"}, out)
-    assert [path.read_bytes() for path in paths] == [b"1", b"2"]
-    before = [path.stat().st_mtime_ns for path in paths]
-    assert figures.write({"a": b"1", "b": b"2"}, out) == paths
-    assert [path.stat().st_mtime_ns for path in paths] == before
-
-
-def test_nothing_is_written_when_one_file_would_change(tmp_path):
-    (tmp_path / "b").write_bytes(b"mine")
-    with pytest.raises(FileExistsError, match="b exists with other content"):
-        figures.write({"a": b"1", "b": b"2"}, tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["b"]
-    assert (tmp_path / "b").read_bytes() == b"mine"
-    figures.write({"a": b"1", "b": b"2"}, tmp_path, force=True)
-    assert (tmp_path / "b").read_bytes() == b"2"
-
-
-def test_a_write_that_fails_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch):
-    (tmp_path / "a").write_bytes(b"old")
-
-    def fail(self, target):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(OSError, match="disk full"):
-        figures.write({"a": b"new"}, tmp_path, force=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
-    assert (tmp_path / "a").read_bytes() == b"old"
-
-
-def test_a_directory_that_cannot_be_written_is_found_before_the_work(tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
-    with pytest.raises(NotADirectoryError, match="file is not a directory"):
-        figures.check_writable(tmp_path / "file" / "below")
-    figures.check_writable(tmp_path / "still" / "to" / "come")
-    assert not (tmp_path / "still").exists()
-    monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write anywhere
-    with pytest.raises(PermissionError, match="is not writable"):
-        figures.check_writable(tmp_path)
+    assert drawings.verdict([good, other]) == "agrees in part: b nowhere"

@@ -9,8 +9,9 @@ import pytest
 from comparing import assert_same_run
 from mviq.runs.directory import RunDirectory
 from mviq.runs.progress import Silent
+from mviq.runs.stopping import Stopped
 from mviq.runs.tables import read_rows
-from mviq.runs.training import Stopped, resume, train
+from mviq.runs.training import resume, train
 from small_runs import Crashing, atari, cartpole, crash, minatar
 from victims import train_with_kills
 

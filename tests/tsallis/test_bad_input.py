@@ -91,6 +91,9 @@ INF, NAN = math.inf, math.nan
         (lambda: Family(munchausen_alpha="a"), "munchausen_alpha must be a number, got 'a'"),  # type: ignore[arg-type]
         (lambda: Family(q=torch.tensor([1.0, 2.0])), "q must be a number"),  # type: ignore[arg-type]
         (lambda: Family(clip=(1.0,)), "clip must be .low, high."),  # type: ignore[arg-type]
+        (lambda: Family(clip=1.0), "clip must be .low, high."),  # type: ignore[arg-type]
+        (lambda: Family(clip=("a", "b")), "clip must be .low, high."),  # type: ignore[arg-type]
+        (lambda: Family(temperature=10**400), "temperature must be a number"),
         (lambda: policy(VALUES, 10**400), "q must be a number > 0.*too large"),
         (lambda: policy(VALUES, 2, 1e-50), r"temperature must be in \[1.18e-38.*got 1e-50"),
         (lambda: policy(VALUES, 2, torch.tensor(INF)), "temperature must be a finite.*got inf"),

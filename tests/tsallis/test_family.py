@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -117,3 +118,8 @@ def test_unavailable_actions_stay_out() -> None:
         assert family.bootstrap(at).isfinite(), name
         assert not family.munchausen(q_values, at).isnan().any(), name
         assert family.munchausen(q_values, at)[[0, 2]].isfinite().all(), name
+
+
+def test_numbers_of_numpy_and_whole_numbers_are_numbers() -> None:
+    assert Family(q=np.int64(2), temperature=np.float32(1)) == Family(q=2, temperature=1)  # type: ignore[arg-type]
+    assert repr(Family(q=2)) == repr(Family(q=2.0))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from mviq.tsallis import policy, taylor_policy
+from mviq.tsallis import Family, log_q, normalizer, policy, taylor_policy
 
 
 def by_the_rule(z: list[float], q: float) -> list[float]:
@@ -66,3 +66,24 @@ def test_derivative() -> None:
     masked = torch.tensor([1.0, -math.inf, 0.7], dtype=torch.float64, requires_grad=True)
     output = taylor_policy(masked, q, temperature)[0]
     assert all(x.isfinite().all() for x in torch.autograd.grad(output, (masked, q, temperature)))
+
+
+@pytest.mark.parametrize("q", [1.1, 1.5, 2.0, 2.5, 3.0, 5.0])
+def test_the_log_form_is_the_logarithm_of_the_policy(q: float) -> None:
+    """On the support m = τ ln_q π̂; off it, m goes on along the same line in Q."""
+    values, tau = torch.randn(300, 6, dtype=torch.float64), 0.7
+    family = Family(q, tau, 1.0, "log", policy_method="taylor")
+    found, pi = family.munchausen(values, family.evaluate(values)), taylor_policy(values, q, tau)
+    inside = pi > 0
+    torch.testing.assert_close(found[inside], tau * log_q(pi, q)[inside])
+    assert (found[~inside] <= -tau / (q - 1)).all()
+    ordered, rank = values.sort(-1)
+    slopes = found.gather(-1, rank).diff() / ordered.diff()
+    torch.testing.assert_close(slopes, slopes[:, -1:].expand_as(slopes), rtol=1e-6, atol=1e-6)
+
+
+def test_the_log_form_is_the_exact_one_at_two() -> None:
+    values = torch.randn(200, 6, dtype=torch.float64)
+    family = Family(2.0, 0.5, 1.0, "log", policy_method="taylor")
+    expected = values - 0.5 * normalizer(values, 2.0, 0.5).unsqueeze(-1)
+    torch.testing.assert_close(family.munchausen(values, family.evaluate(values)), expected)

@@ -8,6 +8,7 @@ from mviq.agents.networks import MinAtarCNN
 from mviq.agents.qrmvi import QRMVI
 from mviq.agents.replay import FrameReplayBuffer
 from mviq.agents.targets import bellman_target
+from mviq.registration import register_minatar
 
 __all__ = [
     "MVI",
@@ -19,3 +20,5 @@ __all__ = [
     "quantile_huber_loss",
     "register",
 ]
+
+register_minatar()  # so that an agent can be given MinAtar/Breakout-v1 by its id

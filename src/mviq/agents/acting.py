@@ -1,6 +1,6 @@
 """How an agent acts while it learns: which action it takes, and what it keeps of a step."""
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,12 +13,11 @@ from stable_baselines3.common.utils import should_collect_more_steps
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
+from mviq.agents.arguments import Acting
 from mviq.agents.networks import Network
 from mviq.agents.rollout import step, successors
 from mviq.agents.targets import mean_outcome
 from mviq.tsallis import Family
-
-Acting = Literal["epsilon_greedy", "sample"]
 
 
 class Actor(OffPolicyAlgorithm):
@@ -70,10 +69,6 @@ class Actor(OffPolicyAlgorithm):
             actions = self._choose(self.q_values(self._last_obs))
         return actions, actions
 
-    def _set_training_mode(self, training: bool) -> None:
-        if self._online.has_modes:
-            self.policy.set_training_mode(training)
-
     def collect_rollouts(
         self,
         env: VecEnv,
@@ -87,7 +82,8 @@ class Actor(OffPolicyAlgorithm):
         """Act and store transitions, as Stable-Baselines3 does but without its copies."""
         if env.num_envs > 1 and train_freq.unit is not TrainFrequencyUnit.STEP:
             raise ValueError("train_freq must be in steps where there are several environments")
-        self._set_training_mode(False)
+        if self._online.has_modes:
+            self.policy.set_training_mode(False)
         callback.on_rollout_start()
         num_collected_steps, num_collected_episodes = 0, 0
         while should_collect_more_steps(train_freq, num_collected_steps, num_collected_episodes):

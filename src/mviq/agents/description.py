@@ -20,6 +20,7 @@ from stable_baselines3.common.utils import ConstantSchedule, FloatSchedule, Line
 Class = TypeVar("Class", bound=type)
 
 _CLASSES: dict[str, type] = {}
+LARGEST = 2**25  # numbers in an observation; four colour pictures of 1080 lines are fewer
 
 
 def register(known: Class) -> Class:
@@ -71,21 +72,31 @@ def describe(value: Any, name: str) -> Any:
 
 
 def restore(described: Any) -> Any:
-    """Return the value that ``describe`` described."""
+    """Return the value that ``describe`` described, or raise a ``ValueError``."""
     if isinstance(described, list):
         return [restore(item) for item in described]
     if not isinstance(described, dict):
         return described
-    if len(described) == 1:
-        ((tag, content),) = described.items()
-        if tag == "class" and content in _CLASSES:
-            return _CLASSES[content]
-        for kind, _, from_json in _KINDS:
-            if kind.__name__ == tag:
+    if len(described) != 1:
+        raise ValueError(f"not a description of a value: {described!r:.60}")
+    ((tag, content),) = described.items()
+    if tag == "class":
+        return _known_class(content)
+    for kind, _, from_json in _KINDS:
+        if kind.__name__ == tag:
+            try:
                 return from_json(content)
-        if tag == "class":
-            raise ValueError(f"class {content!r} is not known here; mviq.agents.register it first")
-    raise ValueError(f"not a description of a value: {described!r}")
+            except ValueError:
+                raise
+            except Exception as error:  # spaces and schedules answer wrong data in many ways
+                raise ValueError(f"not a description of a {tag}: {content!r:.60}") from error
+    raise ValueError(f"not a description of a value: {described!r:.60}")
+
+
+def _known_class(name: Any) -> type:
+    if not isinstance(name, str) or name not in _CLASSES:
+        raise ValueError(f"class {name!r:.60} is not known here; mviq.agents.register it first")
+    return _CLASSES[name]
 
 
 def _tag(kind: type, content: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
@@ -116,24 +127,69 @@ def _array(value: Any, name: str) -> dict[str, Any]:
 
 
 def _restore_array(content: Any) -> np.ndarray[Any, Any]:
-    values = np.asarray(restore(content["values"]), dtype=np.dtype(content["dtype"]))
-    shape = tuple(content["shape"])
+    shape = tuple(_sizes(content["shape"]))
+    values = np.asarray(restore(content["values"]), dtype=_number_type(content["dtype"]))
     return np.broadcast_to(values, shape).copy() if values.size == 1 else values.reshape(shape)
+
+
+def _sizes(shape: Any) -> list[int]:
+    """Return the shape of an array, if it is one and the array not huge."""
+    if not all(type(size) is int and size >= 0 for size in shape) or math.prod(shape) > LARGEST:
+        raise ValueError(f"a space must have at most {LARGEST} numbers, its shape is {shape!r:.60}")
+    return list(shape)
+
+
+def _number_type(name: Any) -> np.dtype[Any]:
+    dtype: np.dtype[Any] = np.dtype(name)
+    if dtype.kind not in "biuf":
+        raise ValueError(f"an array must be of numbers, not {name!r:.60}")
+    return dtype
 
 
 def _restore_box(content: Any) -> spaces.Box:
     low, high, dtype = content
-    return spaces.Box(_restore_array(low), _restore_array(high), dtype=np.dtype(dtype).type)
+    return spaces.Box(_restore_array(low), _restore_array(high), dtype=_number_type(dtype).type)
+
+
+def _restore_discrete(content: Any) -> spaces.Discrete:
+    n, start = content
+    if type(n) is not int or type(start) is not int or not 1 <= n <= LARGEST:
+        raise ValueError(f"a Discrete space must have 1 to {LARGEST} values, got {content!r:.60}")
+    return spaces.Discrete(n, start=start)
+
+
+def _restore_multibinary(content: Any) -> spaces.MultiBinary:
+    sizes = restore(content)
+    _sizes([sizes] if isinstance(sizes, int) else sizes)
+    return spaces.MultiBinary(sizes)
+
+
+def _restore_float(content: Any) -> float:
+    if content not in ("inf", "-inf", "nan"):
+        raise ValueError(f"not a special number: {content!r:.60}")
+    return float(content)
+
+
+def _restore_tuple(content: Any) -> tuple[Any, ...]:
+    if not isinstance(content, list):
+        raise ValueError(f"not a tuple: {content!r:.60}")
+    return tuple(restore(content))
+
+
+def _numbers(content: Any) -> list[float]:
+    if not all(isinstance(number, int | float) for number in content):
+        raise ValueError(f"a schedule must be of numbers, got {content!r:.60}")
+    return list(content)
 
 
 _KINDS: list[tuple[type, Callable[[Any, str], Any], Callable[[Any], Any]]] = [
     (kind, _tag(kind, to_json), from_json)
     for kind, to_json, from_json in (
-        (float, lambda value, name: str(value), float),
+        (float, lambda value, name: str(value), _restore_float),
         (
             tuple,
             lambda value, name: describe(list(value), name),
-            lambda content: tuple(restore(content)),
+            _restore_tuple,
         ),
         (dict, _dict, lambda content: {key: restore(item) for key, item in content.items()}),
         (
@@ -141,11 +197,11 @@ _KINDS: list[tuple[type, Callable[[Any, str], Any], Callable[[Any], Any]]] = [
             lambda value, name: [value.frequency, value.unit.value],
             lambda content: TrainFreq(content[0], TrainFrequencyUnit(content[1])),
         ),
-        (ConstantSchedule, _plain("val"), lambda content: ConstantSchedule(*content)),
+        (ConstantSchedule, _plain("val"), lambda content: ConstantSchedule(*_numbers(content))),
         (
             LinearSchedule,
             _plain("start", "end", "end_fraction"),
-            lambda content: LinearSchedule(*content),
+            lambda content: LinearSchedule(*_numbers(content)),
         ),
         (
             FloatSchedule,
@@ -164,7 +220,7 @@ _KINDS: list[tuple[type, Callable[[Any, str], Any], Callable[[Any], Any]]] = [
         (
             spaces.Discrete,
             lambda value, name: [int(value.n), int(value.start)],
-            lambda content: spaces.Discrete(content[0], start=content[1]),
+            _restore_discrete,
         ),
         (
             spaces.MultiDiscrete,
@@ -174,7 +230,7 @@ _KINDS: list[tuple[type, Callable[[Any, str], Any], Callable[[Any], Any]]] = [
         (
             spaces.MultiBinary,
             lambda value, name: describe(value.n, name),
-            lambda content: spaces.MultiBinary(restore(content)),
+            _restore_multibinary,
         ),
         (
             spaces.Dict,

@@ -3,7 +3,7 @@
 import math
 import warnings
 from abc import abstractmethod
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
@@ -16,14 +16,13 @@ from stable_baselines3.common.type_aliases import (
 from torch import Tensor
 
 from mviq.agents import denormals
-from mviq.agents.acting import Acting, Actor
+from mviq.agents.arguments import Acting, check_arguments, check_fit
 from mviq.agents.diagnostics import (
     DivergenceError,
     largest,
     policy_diagnostics,
     target_residual,
 )
-from mviq.agents.files import SafeFiles
 from mviq.agents.networks import as_network, channels_last
 from mviq.agents.replay import TransitionReplayBuffer, is_array
 from mviq.agents.targets import bellman_target, mean_outcome
@@ -35,7 +34,7 @@ _ENDINGS: dict[type, Status] = {KeyboardInterrupt: "stopped", DivergenceError: "
 DIAGNOSE_EVERY = 100  # updates; often enough for a curve, too seldom to cost anything
 
 
-class Learner(Actor, SafeFiles):
+class Learner(OffPolicyAlgorithm):
     """The part that ``MVI`` and ``QRMVI`` share; they say which networks and which loss.
 
     ``family`` is the algorithm as a point of the MVI(q) family, ``status`` how learning stands:
@@ -65,13 +64,11 @@ class Learner(Actor, SafeFiles):
         _init_setup_model: bool = True,
         **options: Any,
     ) -> None:
+        own = {"acting": acting, "value_limit": value_limit}
+        check_arguments(type(self), (policy, env, *arguments), options | own)
         self.family = Family(
             q, temperature, munchausen_alpha, form, clip, entropy_weight, policy_method
         )
-        if acting not in get_args(Acting):
-            raise ValueError(f"acting must be one of {get_args(Acting)}, got {acting!r}")
-        if not value_limit > 0:
-            raise ValueError(f"value_limit must be > 0, got {value_limit!r}")
         self.acting, self.value_limit = acting, value_limit
         self.status: Status = "new"
         self._replayed: Any = None  # the last update's observations, for diagnostics
@@ -92,6 +89,7 @@ class Learner(Actor, SafeFiles):
         """Return the loss of the outcomes predicted at (s, a), and its gradient."""
 
     def _setup_model(self) -> None:
+        check_fit(self)
         plain = self.n_steps == 1 and not self.optimize_memory_usage
         if self.replay_buffer_class is None and plain and is_array(self.observation_space):
             self.replay_buffer_class = TransitionReplayBuffer
@@ -149,7 +147,8 @@ class Learner(Actor, SafeFiles):
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
         """Make some updates from replayed transitions."""
         assert self.replay_buffer is not None
-        self._set_training_mode(True)
+        if self._online.has_modes:
+            self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
         losses = []
         with denormals.flushed():

@@ -4,11 +4,13 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.policies import BasePolicy
 from torch import Tensor
 
+from mviq.agents.acting import Actor
+from mviq.agents.files import SafeFiles
 from mviq.agents.learner import Learner
 from mviq.agents.losses import huber
 
 
-class MVI(Learner, DQN):
+class MVI(Learner, Actor, SafeFiles, DQN):
     """Deep MVI(q): DQN with the regularised target of the MVI(q) family.
 
         y = r + α m(s,a) + γ(1−d) [ ⟨π,Q⟩ + c τ S_q(π) ](s'),   π the Tsallis policy of Q

@@ -4,11 +4,13 @@ from sb3_contrib import QRDQN
 from stable_baselines3.common.policies import BasePolicy
 from torch import Tensor
 
+from mviq.agents.acting import Actor
+from mviq.agents.files import SafeFiles
 from mviq.agents.learner import Learner
 from mviq.agents.losses import quantile_huber
 
 
-class QRMVI(Learner, QRDQN):
+class QRMVI(Learner, Actor, SafeFiles, QRDQN):
     """Deep MVI(q) on quantiles of the return: QR-DQN with the target of the MVI(q) family.
 
         y_j = r + α m(s,a) + γ(1−d) [ Σ_b π(b|s') z_j(s',b) + c τ S_q(π(·|s')) ],   Q = mean_j z_j

@@ -32,9 +32,8 @@ class _Stacks:
         return np.asarray(stacks.reshape(*stacks.shape[:-4], -1, *stacks.shape[-2:]))
 
 
-@register
-class TransitionReplayBuffer(ReplayBuffer):
-    """Stable-Baselines3's replay buffer, the same to the last bit, with fewer copies."""
+class _LeanBuffer(ReplayBuffer):
+    """Stores transitions as Stable-Baselines3 does, with fewer copies."""
 
     def add(
         self,
@@ -47,15 +46,24 @@ class TransitionReplayBuffer(ReplayBuffer):
     ) -> None:
         """Store one transition of every environment."""
         row = self.pos
-        self.observations[row] = obs
-        self.next_observations[row] = next_obs
-        self.actions[row, :, 0] = action
+        self._keep(row, obs, next_obs)
+        self.actions[row] = action.reshape(self.n_envs, self.action_dim)
         self.rewards[row], self.dones[row] = reward, done
         if self.handle_timeout_termination:
-            for env, info in enumerate(infos):
-                self.timeouts[row, env] = info.get("TimeLimit.truncated", False)
-        self.pos = (row + 1) % self.buffer_size
+            self.timeouts[row] = [info.get("TimeLimit.truncated", False) for info in infos]
+        self._advance()
+
+    def _keep(self, row: int, obs: Array, next_obs: Array) -> None:
+        self.observations[row], self.next_observations[row] = obs, next_obs
+
+    def _advance(self) -> None:
+        self.pos = (self.pos + 1) % self.buffer_size
         self.full = self.full or self.pos == 0
+
+
+@register
+class TransitionReplayBuffer(_LeanBuffer):
+    """Stable-Baselines3's replay buffer, the same to the last bit, with fewer copies."""
 
     def _get_samples(self, batch_inds: Array, env: VecNormalize | None = None) -> Any:
         if env is not None:
@@ -84,7 +92,7 @@ def is_array(space: spaces.Space[Any]) -> bool:
 
 
 @register
-class FrameReplayBuffer(NStepReplayBuffer):
+class FrameReplayBuffer(_LeanBuffer, NStepReplayBuffer):
     """Stable-Baselines3's replay buffer, n-step or not, for observations (frames, height, width).
 
     What is shared is found by comparison, never assumed: an observation whose frames are not
@@ -141,17 +149,7 @@ class FrameReplayBuffer(NStepReplayBuffer):
         self.observations = _Stacks(self.frames, self.numbers[0])  # type: ignore[assignment]
         self.next_observations = _Stacks(self.frames, self.numbers[1])  # type: ignore[assignment]
 
-    def add(
-        self,
-        obs: Array,
-        next_obs: Array,
-        action: Array,
-        reward: Array,
-        done: Array,
-        infos: list[dict[str, Any]],
-    ) -> None:
-        """Store one transition of every environment."""
-        row = self.pos
+    def _keep(self, row: int, obs: Array, next_obs: Array) -> None:
         for env in range(self.n_envs):
             first, second = (self._as_frames(stack[env]) for stack in (obs, next_obs))
             now = self._number(env, first, self.latest[env])
@@ -159,11 +157,6 @@ class FrameReplayBuffer(NStepReplayBuffer):
             self.numbers[0, row, env], self.numbers[1, row, env] = now, then
             self.latest[env] = then
             self.oldest[row, env] = self._oldest_of(env, np.append(now, then))
-        self.actions[row] = action.reshape(self.n_envs, self.action_dim)
-        self.rewards[row], self.dones[row] = reward, done
-        if self.handle_timeout_termination:
-            self.timeouts[row] = [info.get("TimeLimit.truncated", False) for info in infos]
-        self._advance()
 
     def _as_frames(self, stack: Array) -> Array:
         return stack.reshape(self.depth, *self.frames.shape[2:])
@@ -194,9 +187,7 @@ class FrameReplayBuffer(NStepReplayBuffer):
         """Move on, and forget the transitions whose frames have been written over."""
         if self.full:
             self.forgotten = max(self.forgotten - 1, 0)
-        self.pos += 1
-        if self.pos == self.buffer_size:
-            self.full, self.pos = True, 0
+        super()._advance()
         while self.size() > 1 and (self.oldest[self._row(0)] < self.written - self.places).any():
             self.forgotten += 1
 
@@ -233,6 +224,11 @@ class FrameReplayBuffer(NStepReplayBuffer):
         names += ["actions", "rewards", "dones", "timeouts"]
         numbers = {name: getattr(self, name) for name in ("pos", "full", "forgotten")}
         return {name: getattr(self, name) for name in names}, numbers
+
+    def bounds(self) -> dict[str, tuple[int, int]]:
+        """Return the bounds of the arrays that say where frames are."""
+        frame = {"oldest": (-1, 2**62), "written": (0, 2**62)}
+        return {"numbers": (0, self.places), "latest": (0, self.places), **frame}
 
 
 def _stack_shape(space: spaces.Space[Any], channels: int) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from mviq.cli.errors import UsageError
 
@@ -47,11 +47,17 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, metavar="N", help="of the episodes (from the run's)")
 
 
-def open_agent(options: argparse.Namespace, command: str) -> "tuple[RunDirectory, Config, Agent]":
-    """Return a run with the agent asked for, or say what is missing."""
+def open_agent(
+    options: argparse.Namespace, command: str
+) -> "tuple[RunDirectory, Config, Agent, int]":
+    """Return a run with the agent asked for and a seed to play, or say what is missing."""
     from mviq.runs.building import check, load_agent
+    from mviq.runs.config import SEEDS
     from mviq.runs.directory import RunError, find_run
+    from mviq.runs.evaluation import seed_of
 
+    if options.seed is not None and not 0 <= options.seed < SEEDS:
+        raise UsageError(f"{command}: --seed must be between 0 and {SEEDS - 1}, got {options.seed}")
     try:
         directory = find_run(options.path)
         config = directory.config()
@@ -60,24 +66,30 @@ def open_agent(options: argparse.Namespace, command: str) -> "tuple[RunDirectory
         file = directory.model if final else directory.best_model
         if not file.is_file():
             raise UsageError(f"{command}: {options.path} has no {file.name} yet")
-        return directory, config, load_agent(config, file)
+        agent = load_agent(config, file)
+        last = agent.num_timesteps + 1  # other episodes than those of training's own evaluations
+        seed = seed_of(config.seed, last) if options.seed is None else options.seed
+        return directory, config, agent, seed
     except (ValueError, RunError) as mistake:
         raise UsageError(f"{command}: {mistake}") from None
+    except OSError as mistake:
+        raise UsageError(
+            f"{command}: cannot use {mistake.filename or options.path}: {mistake.strerror}"
+        ) from None
 
 
 def run(options: argparse.Namespace) -> int:
     """Evaluate and print."""
-    from mviq.runs.evaluation import evaluate, seed_of
+    from mviq.runs.evaluation import Way, evaluate
+    from mviq.runs.progress import counting
 
     if options.episodes < 1:
         raise UsageError(f"evaluate: --episodes must be at least 1, got {options.episodes}")
-    _, config, agent = open_agent(options, "evaluate")
-    last = agent.num_timesteps + 1  # other episodes than those of training's own evaluations
-    seed = seed_of(config.seed, last) if options.seed is None else options.seed
-    found = {
-        way: _described(evaluate(agent, config, options.episodes, seed, way))
-        for way in ("greedy", "policy")
-    }
+    _, config, agent, seed = open_agent(options, "evaluate")
+    found = {}
+    for way in get_args(Way):
+        with counting(way, options.episodes) as tell:
+            found[way] = _described(evaluate(agent, config, options.episodes, seed, way, tell))
     if options.json:
         content = {"env": config.env, "steps": agent.num_timesteps, "seed": seed, **found}
         print(json.dumps(content, indent=2))

@@ -15,8 +15,10 @@ COMMANDS = {
     "resume": "continue a run exactly where it was",
     "evaluate": "play episodes with the agent of a run and print its returns",
     "watch": "see the agent of a run play, in a window or as a film",
+    "study": "run many runs from one file, or see how far they are",
     "solve": "solve a finite MDP by any algorithm of the family",
     "verify": "check every theorem of the paper numerically",
+    "report": "make a page, pictures and tables of a study or of some runs",
     "paper": "make a figure of the paper again, with its data and a verdict on its claim",
 }
 """The subcommands, each a module of this package with ``add_parser`` and ``run``."""
@@ -27,8 +29,10 @@ MVI(q): Munchausen value iteration regularised by the Tsallis Kullback-Leibler d
   mviq train CartPole-v1 --q 2    train an agent; the same command continues the run exactly
   mviq evaluate RUN               play 100 episodes with it
   mviq watch RUN                  see it play
+  mviq study run FILE             many runs from one file, as many at once as there are cores
   mviq solve FrozenLake-v1 --q 2  solve a finite MDP, see how it converges
   mviq verify                     check every theorem of the paper numerically
+  mviq report STUDY               one page with curves, tables and intervals
   mviq paper                      list the paper's artefacts this version reproduces
   mviq paper fig1 --out out/fig1  draw one, with the data behind it
 """

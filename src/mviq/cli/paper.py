@@ -1,24 +1,35 @@
-"""``mviq paper``: make a figure of the paper again and say whether its claim holds."""
+"""``mviq paper``: make an artefact of the paper again and say whether its claim holds."""
 
 import argparse
+import sys
+from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mviq.cli.engines import add_engine_options, engine_options
 from mviq.cli.errors import UsageError
 from mviq.paper.artefacts import ARTEFACTS, Artefact
+from mviq.paper.experiments import SCALES, Scale
 
 if TYPE_CHECKING:  # help and lists must not wait for torch and Matplotlib
-    from mviq.paper.figures import Drawing
+    from mviq.paper.drawing import Drawing
 
 _DESCRIPTION = """\
-Make a figure of the paper again: the picture (PNG and SVG), the numbers behind it (CSV with the
-columns panel, q, x, y), and a verdict on the paper's claim: what was measured, in which convention
-of q the claim holds and in which it does not. Without a name: list what there is.
+Make a figure or table of the paper again: the picture (PNG and SVG), the numbers behind it (CSV),
+and a verdict on the paper's claim: what was measured, with seeds and intervals, and whether that
+agrees, does not, or is not enough evidence. Without a name: list what there is.
 
-  mviq paper                       what this version can make, and at what cost
+  mviq paper                       what there is, and at what cost
   mviq paper fig1                  writes out/fig1/fig1.png, fig1.svg and fig1.csv
   mviq paper fig2 --out figures    writes figures/fig2.png, fig2.svg and fig2.csv
+  mviq paper fig3 --scale smoke    a minute: runs the study behind it, very small
+  mviq paper fig3                  an hour on two cores (--scale small)
+  mviq paper fig3 --scale full --engine ray --address auto     the paper's own scale, on a cluster
+
+Figures 3 to 7 and the sweep need agents to be trained: the study behind them is an ordinary one
+(mviq study status, mviq report), continued where it was if it is interrupted. Figures 4, 5 and 7
+share theirs. The theorems are 'mviq verify'.
 """
 
 _EPILOG = """\
@@ -37,87 +48,119 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    names = ", ".join(ARTEFACTS)
-    parser.add_argument("name", nargs="?", metavar="NAME", help=f"one of: {names}")
-    parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="directory for the files (default: out/NAME)"
-    )
-    parser.add_argument(
-        "--force", action="store_true", help="replace files that exist with other content"
-    )
+    add = parser.add_argument
+    add("name", nargs="?", metavar="NAME", help=f"one of: {', '.join(ARTEFACTS)}")
+    place = "directory for the files (default: out/NAME, with the scale if it has one)"
+    add("--out", type=Path, metavar="DIR", help=place)
+    add("--force", action="store_true", help="replace files that exist with other content")
+    group = parser.add_argument_group("artefacts that are studies")
+    add = group.add_argument
+    scale = "smoke: a minute; small: about an hour on two cores (default); full: the paper's"
+    add("--scale", choices=SCALES, help=scale)
+    studies = "where the studies are (studies)"
+    add("--studies", type=Path, metavar="DIR", help=studies)
+    add("--quiet", action="store_true", help="no progress")
+    add_engine_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """List the artefacts, or make one."""
+    from mviq.cli.paper_output import list_artefacts
+
     if options.name is None:
         if options.out is not None or options.force:
             raise UsageError(
                 f"paper: --out and --force need a name, one of: {', '.join(ARTEFACTS)}"
             )
-        _list_artefacts()
+        list_artefacts()
         return 0
     artefact = _find(options.name)
-    _make(artefact, options.out or Path("out") / artefact.name, options.force)
-    return 0
+    if artefact.experiment is None:
+        _refuse_options_of_studies(options)
+        return _make(artefact, options)
+    return _study(artefact, options)
+
+
+def _refuse_options_of_studies(options: argparse.Namespace) -> None:
+    for option in ("scale", "studies", "workers"):
+        if getattr(options, option) is not None:
+            raise UsageError(f"paper: {options.name} trains nothing, so it has no --{option}")
 
 
 def _find(name: str) -> Artefact:
     if name in ARTEFACTS:
         return ARTEFACTS[name]
-    (closest,) = get_close_matches(name, ARTEFACTS, n=1, cutoff=0.0)
-    raise UsageError(f"paper: no {name!r}; closest: {closest!r} ('mviq paper' lists all)")
+    begin = [known for known in ARTEFACTS if known.startswith(name)]
+    close = begin or get_close_matches(name, ARTEFACTS, n=1, cutoff=0.4)
+    hint = f"; closest: {close[0]!r}" if close else ""
+    raise UsageError(f"paper: no {name!r}{hint} ('mviq paper' lists all)")
 
 
-def _list_artefacts() -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("name", "shows", "the paper's claim", "cost")
-    for artefact in ARTEFACTS.values():
-        table.add_row(artefact.name, artefact.shows, artefact.claim, artefact.cost)
-    console = Console()
-    console.print(table)
-    console.print("make one with 'mviq paper NAME'", highlight=False)
-
-
-def _make(artefact: Artefact, directory: Path, force: bool) -> None:
+def _make(artefact: Artefact, options: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from mviq.paper import figures
+    _check_place(_place(artefact, options))
+    with Console(stderr=True).status(f"making {artefact.name}"):
+        drawing = artefact.make()
+    _write(artefact, drawing, options)
+    return 0
+
+
+def _study(artefact: Artefact, options: argparse.Namespace) -> int:
+    """Run the study behind an artefact, or what is left of it, and draw what it found."""
+    from mviq.paper.evidence import drawn, gathered
+    from mviq.runs.directory import RunError
+    from mviq.studies.running import Options
+
+    _check_place(_place(artefact, options))
+    scale, parent = _scale(options), options.studies or Path("studies")
+    try:
+        chosen = engine_options(options)
+        how = Options(quiet=options.quiet, measure=scale != "smoke", **chosen)
+        directory, outcome = gathered(artefact, scale, parent, how, _say(options.quiet))
+        if outcome.stopped:
+            print(f"stopped; the same command continues {directory}")
+            return 130
+        drawing = drawn(artefact, scale, directory)
+    except (RunError, ValueError) as mistake:
+        raise UsageError(f"paper: {mistake}") from None
+    _write(artefact, drawing, options)
+    print(f"the study: {directory} ('mviq report {directory}' shows all of it)")
+    return outcome.exit_code
+
+
+def _say(quiet: bool) -> Callable[[str], None]:
+    return lambda text: None if quiet else print(text, file=sys.stderr)
+
+
+def _scale(options: argparse.Namespace) -> Scale:
+    return options.scale or "small"
+
+
+def _place(artefact: Artefact, options: argparse.Namespace) -> Path:
+    own = artefact.name if artefact.experiment is None else f"{artefact.name}-{_scale(options)}"
+    return options.out or Path("out") / own
+
+
+def _check_place(directory: Path) -> None:
+    from mviq.storage import check_writable
 
     try:
-        figures.check_writable(directory)
-        with Console(stderr=True).status(f"making {artefact.name}"):
-            drawing = artefact.make()
-            contents = figures.files(drawing)
-        paths = figures.write(contents, directory, force)
+        check_writable(directory)
+    except OSError as mistake:
+        raise UsageError(f"paper: cannot write: {mistake}") from None
+
+
+def _write(artefact: Artefact, drawing: "Drawing", options: argparse.Namespace) -> None:
+    from mviq.cli.paper_output import report
+    from mviq.paper.drawing import files
+    from mviq.storage import write_files
+
+    try:
+        paths = write_files(files(drawing), _place(artefact, options), options.force)
     except FileExistsError as mistake:
         raise UsageError(f"paper: {mistake}; use --force to replace it") from None
     except OSError as mistake:
         raise UsageError(f"paper: cannot write: {mistake}") from None
-    _report(artefact, drawing, paths)
-
-
-def _report(artefact: Artefact, drawing: "Drawing", paths: list[Path]) -> None:
-    from rich.console import Console
-    from rich.padding import Padding
-    from rich.table import Table
-
-    from mviq.paper.figures import by_claim, verdict
-
-    console = Console(highlight=False)
-    console.print(f"[bold]{artefact.name}[/]: {artefact.shows}")
-    for setting in drawing.settings:
-        console.print(Padding(setting, (0, 0, 0, 2)))
-    for claim, tests in by_claim(drawing.findings).items():
-        console.print(f"[bold]{claim}[/]")
-        table = Table.grid(padding=(0, 2, 0, 0))
-        for test in tests:
-            mark = "[green]agrees[/]" if test.holds else "[red]does not[/]"
-            table.add_row("", mark, test.where, test.measured)
-        console.print(table)
-    console.print(f"the paper's claim: {artefact.claim}")
-    console.print(f"verdict: {verdict(drawing.findings)}")
-    for path in paths:
-        print(path)
+    report(artefact, drawing, paths)

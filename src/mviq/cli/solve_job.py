@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mviq.cli.errors import UsageError
 from mviq.cli.solve_output import Job, show, write
-from mviq.paper.figures import check_writable
+from mviq.storage import check_writable
 from mviq.tabular import ALGORITHMS, MDP, Diagnostics, Noise, State, algorithm, solve
 from mviq.tabular.algorithms import ANY
 from mviq.tabular.evaluation import optimal_q_values

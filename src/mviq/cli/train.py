@@ -20,6 +20,7 @@ picks: Table 1 of the paper for Gym, Table 2 for Atari, ours for MinAtar.
   mviq train CartPole-v1 --q 2 --seed 3
   mviq train MinAtar/Breakout-v1 --algorithm m-vi --total-steps 1e6 --track tensorboard
   mviq train ALE/Pong-v5 --config pong.yaml --device cuda
+  mviq train --config runs/OLD/config.yaml --seed 4   the settings of a run, another seed
   mviq train Acrobot-v1 --explain          what would be run, with the source of every default
 
 The run's directory is named after environment, algorithm, q, seed and a hash of the settings.
@@ -35,7 +36,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("env", metavar="ENV", help="Gymnasium id, such as CartPole-v1")
+    parser.add_argument(
+        "env",
+        nargs="?",
+        metavar="ENV",
+        help="Gymnasium id, such as CartPole-v1; may stand in the file instead",
+    )
     parser.add_argument(
         "--out", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)"
     )
@@ -67,8 +73,11 @@ def _configured(options: argparse.Namespace) -> "Config":
     """Return preset < file < command line."""
     settings = overrides.read_file(options.config) if options.config else {}
     settings |= overrides.given(options)
-    settings.pop("env", None)
-    return presets.resolve(options.env, options.preset, **settings)
+    named = settings.pop("env", None)
+    env = named if options.env is None else options.env
+    if env is None:
+        raise ValueError("which environment? Say its Gymnasium id, such as CartPole-v1")
+    return presets.resolve(env, options.preset, **settings)
 
 
 def _explain(config: "Config", preset: str | None) -> None:
@@ -91,16 +100,16 @@ def to_the_end(
     """Let a session train, and say how it ended."""
     from mviq.runs.directory import RunError
     from mviq.runs.progress import reporter
-    from mviq.runs.training import Stopped
+    from mviq.runs.stopping import Stopped
 
-    already = directory.result is not None
     try:
+        already = directory.result is not None
         result = session(reporter(quiet))
     except (RunError, ValueError) as mistake:
         raise UsageError(f"{command}: {mistake}") from None
     except OSError as mistake:
         raise UsageError(
-            f"{command}: cannot write {mistake.filename or directory.path}: {mistake.strerror}"
+            f"{command}: cannot use {mistake.filename or directory.path}: {mistake.strerror}"
         ) from None
     except (Stopped, KeyboardInterrupt) as stop:
         print(f"{str(stop) or 'interrupted'}; continue with: mviq resume {directory.path}")

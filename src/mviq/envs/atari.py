@@ -1,6 +1,5 @@
 """Atari by two protocols, and ale-py's own vectoriser as a Stable-Baselines3 ``VecEnv``."""
 
-import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,18 +48,6 @@ PROTOCOLS = {
 """``sb3``: Mnih et al. (2015) as Stable-Baselines3 has it; ``machado``: Machado et al. (2018)."""
 
 
-def game_of(env_id: str) -> str | None:
-    """Return the ROM's name of an Atari id, None for other ids.
-
-    >>> game_of("ALE/SpaceInvaders-v5"), game_of("BreakoutNoFrameskip-v4"), game_of("CartPole-v1")
-    ('space_invaders', 'breakout', None)
-    """
-    match = re.fullmatch(r"(?:ALE/)?(\w+?)(?:NoFrameskip)?-v\d+", env_id)
-    if match is None or not (env_id.startswith("ALE/") or "NoFrameskip" in env_id):
-        return None
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", match[1]).lower()
-
-
 def make_atari(
     game: str,
     n_envs: int,
@@ -90,13 +77,8 @@ def make_atari(
 
 
 def _wrapped(game: str, n_envs: int, protocol: Protocol, **options: Any) -> VecEnv:
-    import ale_py
-    import gymnasium
-
-    gymnasium.register_envs(ale_py)
-    name = "".join(word.capitalize() for word in game.split("_"))
     env = make_vec_env(
-        f"ALE/{name}-v5",
+        _id_of(game),
         n_envs,
         env_kwargs={
             "frameskip": 1,
@@ -107,6 +89,16 @@ def _wrapped(game: str, n_envs: int, protocol: Protocol, **options: Any) -> VecE
         wrapper_class=partial(_wrap, protocol=protocol),
     )
     return VecTransposeImage(VecFrameStack(env, 4))
+
+
+def _id_of(game: str) -> str:
+    """Return the id of a game; TicTacToe3D shows that it cannot be made of the ROM's name."""
+    import ale_py
+    import gymnasium
+
+    gymnasium.register_envs(ale_py)
+    registered = (i for i, spec in gymnasium.registry.items() if spec.kwargs.get("game") == game)
+    return next(env_id for env_id in registered if env_id.startswith("ALE/"))
 
 
 def _wrap(env: Any, protocol: Protocol) -> Any:

@@ -14,14 +14,6 @@ from numpy.typing import NDArray
 
 Observation = NDArray[np.uint8]
 
-GAMES = {
-    "Asterix": "asterix",
-    "Breakout": "breakout",
-    "Freeway": "freeway",
-    "Seaquest": "seaquest",
-    "SpaceInvaders": "space_invaders",
-}
-STEP_LIMIT = 27_000  # Atari's usual 108 000 frames at four frames a step; the games have none
 CELL = 16  # pixels of a rendered cell
 
 
@@ -45,8 +37,12 @@ class MinAtarEnv(gym.Env[Observation, np.int64]):
         difficulty_ramping: bool = True,
         render_mode: str | None = None,
     ) -> None:
-        from minatar import Environment  # type: ignore[import-untyped]
-
+        try:
+            from minatar import Environment  # type: ignore[import-untyped]
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "MinAtar needs an extra: pip install 'mviq[minatar]'", name=error.name
+            ) from error
         self.game = Environment(game, sticky_action_prob, difficulty_ramping)
         # MinAtar numbers its actions: no-op, left, up, right, down, fire.
         self.actions = self.game.minimal_action_set() if minimal_actions else list(range(6))
@@ -85,15 +81,3 @@ class MinAtarEnv(gym.Env[Observation, np.int64]):
         topmost = (state * np.arange(1, channels + 1)[:, None, None]).max(0)
         picture = (255 * palette[topmost]).astype(np.uint8)
         return np.asarray(picture.repeat(CELL, 0).repeat(CELL, 1))
-
-
-def register() -> None:
-    """Make the games known to Gymnasium; doing so again changes nothing."""
-    for name, game in GAMES.items():
-        if f"MinAtar/{name}-v1" not in gym.registry:
-            gym.register(
-                f"MinAtar/{name}-v1",
-                "mviq.envs.minatar:MinAtarEnv",
-                max_episode_steps=STEP_LIMIT,
-                kwargs={"game": game},
-            )

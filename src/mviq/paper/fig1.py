@@ -14,20 +14,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from mviq.paper.figures import (
-    BLUE,
-    ORANGE,
-    STYLE,
-    Curve,
-    Drawing,
-    Finding,
-    curve,
-    draw_family,
-    point,
-    points,
-    settle,
-    two_rows,
-)
+from mviq.paper.curves import Curve, curve, data_of, draw_family, point, points, two_rows
+from mviq.paper.drawing import Drawing, Finding
+from mviq.reports.style import BLUE, ORANGE, STYLE, settle
 from mviq.tsallis import exp_q, exp_q_physics, log_q, log_q_physics
 
 INDICES = (1, 2, 3, 4, 5)
@@ -43,7 +32,7 @@ Deformed = Callable[[Tensor, float], Tensor]
 def make() -> Drawing:
     """Compute the curves, draw them, and test the caption's claims."""
     curves = compute()
-    return Drawing("fig1", draw(curves), curves, SETTINGS, findings(curves))
+    return Drawing("fig1", draw(curves), data_of(curves), SETTINGS, findings(curves))
 
 
 def gaussian(x: Tensor, mean: float | Tensor, deviation: float | Tensor) -> Tensor:

@@ -14,22 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from torch import Tensor
 
+from mviq.paper.curves import Curve, curve, data_of, draw_family, of_panel, point, points, two_rows
+from mviq.paper.drawing import Drawing, Finding
 from mviq.paper.fig1 import gaussian
-from mviq.paper.figures import (
-    BLUE,
-    ORANGE,
-    STYLE,
-    Curve,
-    Drawing,
-    Finding,
-    curve,
-    draw_family,
-    of_panel,
-    point,
-    points,
-    settle,
-    two_rows,
-)
+from mviq.reports.style import BLUE, ORANGE, STYLE, settle
 from mviq.tsallis import divergence, exp_q_physics, log_q, log_q_physics, policy, support
 
 INDICES = (1, 2, 3, 4, 5)
@@ -56,7 +44,7 @@ SETTINGS = (
 def make() -> Drawing:
     """Compute the curves, draw them, and test the caption's claims."""
     curves = compute()
-    return Drawing("fig2", draw(curves), curves, SETTINGS, findings(curves))
+    return Drawing("fig2", draw(curves), data_of(curves), SETTINGS, findings(curves))
 
 
 def component(x: Tensor, q: float) -> Tensor:

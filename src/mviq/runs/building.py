@@ -1,30 +1,33 @@
 """From a configuration to environments and an agent."""
 
+import math
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 import torch
-from gymnasium import spaces
+from gymnasium import error, spaces
 from stable_baselines3.common.vec_env import VecEnv
 
 from mviq import envs
 from mviq.agents import MVI, QRMVI, FrameReplayBuffer, MinAtarCNN
 from mviq.runs.config import Config, family_fields
 from mviq.runs.directory import RunError
+from mviq.runs.replay_log import rings
 
 Agent = MVI | QRMVI
 
 
 def make_env(config: Config, n_envs: int, seed: int, evaluation: bool, **options: Any) -> VecEnv:
     """Return environments of a run, for training or for evaluation."""
-    env = envs.make(
-        config.env,
-        n_envs,
-        seed=seed,
-        protocol=config.protocol,
-        evaluation=evaluation,
-        backend=config.backend,
-        **options,
-    )
+    if envs.game_of(config.env) is not None:
+        options |= {"protocol": config.protocol, "backend": config.backend}
+    try:
+        env = envs.make(config.env, n_envs, seed=seed, evaluation=evaluation, **options)
+    except (error.Error, ImportError) as reason:  # something it needs is not installed
+        cause = " ".join(str(reason).split())
+        raise RunError(f"{config.env} cannot be made: {cause}") from None
     env.observation_space.seed(seed)  # some environments draw from their space
     return env
 
@@ -84,20 +87,47 @@ def device_of(config: Config) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ValueError(f"device must be auto, cpu, cuda or cuda:N, got {name!r}") from None
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda") or (device.type == "cpu" and device.index):
+        raise ValueError(f"device must be auto, cpu, cuda or cuda:N, got {name!r}")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise RunError(f"device {name} is not there: {torch.cuda.device_count()} CUDA devices")
     return device
 
 
 def check(config: Config) -> None:
-    """Find out before work starts what cannot be built: environment, extra, device, network."""
+    """Find out what cannot be built: environment, extra, device."""
     device_of(config)
-    env = make_env(config, 1, config.seed, evaluation=False)
-    try:
+    with closing(make_env(config, 1, config.seed, evaluation=False)) as env:
         _check_spaces(config, env)
-    finally:
-        env.close()
+
+
+def check_learning(config: Config) -> None:
+    """Find out before work starts whether an agent can be built, and has room to learn."""
+    check(config)
+    with closing(make_env(config, 1, config.seed, evaluation=False)) as env:
+        try:
+            agent = make_agent(config, env)
+        except (MemoryError, RuntimeError) as error:
+            cause = " ".join(str(error).split())
+            raise RunError(f"there is no room for {_sizes(config)}: {cause}") from None
+        assert agent.replay_buffer is not None
+        parts = rings(agent.replay_buffer, 0)
+        needed = sum(array.nbytes for ring in parts for array in ring.arrays.values())
+        if needed > _memory():
+            sizes = f"{needed / 1e9:.1f} GB, this machine has {_memory() / 1e9:.1f}"
+            raise RunError(f"there is no room for {_sizes(config)}: it needs {sizes}")
+
+
+def _sizes(config: Config) -> str:
+    return f"buffer_size = {config.buffer_size} and hidden = {config.hidden}"
+
+
+def _memory() -> float:
+    """Return the memory of the machine in bytes, where that can be found out."""
+    if not hasattr(os, "sysconf"):
+        return math.inf
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _check_spaces(config: Config, env: VecEnv) -> None:
@@ -112,6 +142,17 @@ def _check_spaces(config: Config, env: VecEnv) -> None:
 
 
 def load_agent(config: Config, path: Any) -> Agent:
-    """Return a saved agent of a run."""
+    """Return a saved agent of a run, to act and not to learn: it has no room for replay."""
     agent_class = MVI if config.critic == "scalar" else QRMVI
-    return agent_class.load(path, device=device_of(config))
+    return agent_class.load(path, device=device_of(config), buffer_size=config.n_envs)
+
+
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    """Compute on a number of threads: sums depend on it in their last bits."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

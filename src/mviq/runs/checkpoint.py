@@ -55,7 +55,9 @@ class Checkpoints:
 
     def write(self, checkpoint: Checkpoint, rings: Sequence[Ring]) -> None:
         """Write a checkpoint and remove those that are no longer needed."""
-        self.replay.mkdir(parents=True, exist_ok=True)
+        for place in (self.path, self.replay):
+            place.mkdir(exist_ok=True)  # not its parents: a run that was removed stays removed
+        sync(self.path.parent)
         segments = [
             segment
             for ring in rings
@@ -146,8 +148,8 @@ class Checkpoints:
         return sorted(p for p in self.path.glob("step_*") if p.suffix != ".partial")
 
     def _prune(self) -> None:
-        """Remove old checkpoints, and parts of the replay buffer that none refers to."""
-        for place in self._places()[:-KEPT]:
+        """Remove old and unfinished checkpoints, and replayed items that none refers to."""
+        for place in (*self._places()[:-KEPT], *self.path.glob("*.partial")):
             shutil.rmtree(place)
         needed = set()
         for place in self._places():
@@ -158,6 +160,11 @@ class Checkpoints:
         for file in self.replay.iterdir():
             if file.name not in needed:
                 file.unlink()
+
+    def newest_step(self) -> int | None:
+        """Return the step of the newest checkpoint, None if there is none."""
+        places = self._places()
+        return int(places[-1].name.removeprefix("step_")) if places else None
 
     def remove(self) -> None:
         """Remove all checkpoints."""

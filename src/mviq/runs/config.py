@@ -12,6 +12,8 @@ from typing import Any, Literal, get_args
 
 HASH_LENGTH = 8
 SEEDS = 2**31
+LARGEST = 2**63  # what a library below can count
+MOST_THREADS = 1024  # a library below ends the process if there is no room for them
 
 
 def option(text: str, *, identity: bool = True) -> Any:
@@ -117,6 +119,9 @@ def _check_types(config: Config) -> None:
         value = getattr(config, declared.name)
         if not fits(value, declared.type):
             _refuse(declared.name, value, spoken(declared.type))
+        numbers = value if isinstance(value, tuple) else (value,)
+        if any(isinstance(number, int) and abs(number) >= LARGEST for number in numbers):
+            _refuse(declared.name, value, "below 2**63")
         if declared.type is float:  # q=2 and q=2.0 are one run, and have one name
             object.__setattr__(config, declared.name, float(value))
 
@@ -160,6 +165,7 @@ def _check_ranges(config: Config) -> None:
         _require(config, name, 0 <= getattr(config, name) <= 1, "between 0 and 1")
     for name in ("eval_every", "learning_starts"):
         _require(config, name, getattr(config, name) >= 0, "at least 0")
+    _require(config, "threads", config.threads <= MOST_THREADS, f"at most {MOST_THREADS}")
     _require(config, "seed", 0 <= config.seed < SEEDS, f"between 0 and {SEEDS - 1}")
     norm = config.max_grad_norm
     _require(config, "max_grad_norm", norm is None or norm > 0, "a number > 0, or none")
@@ -176,6 +182,8 @@ def _check_together(config: Config) -> None:
     total = config.total_steps
     starts = f"below total_steps = {total}, or nothing is learnt"
     _require(config, "learning_starts", config.learning_starts < total, starts)
+    often = f"at most total_steps / n_envs = {total // config.n_envs}, or nothing is learnt"
+    _require(config, "train_every", config.train_every * config.n_envs <= total, often)
     parallel = f"at least n_envs × n_steps = {config.n_envs * config.n_steps}"
     _require(config, "buffer_size", size >= config.n_envs * config.n_steps, parallel)
 

@@ -64,7 +64,11 @@ class RunDirectory:
         """Return how the run ended, None if it has not."""
         if not self.result_file.is_file():
             return None
-        return Result(**json.loads(self.result_file.read_text(encoding="utf-8")))
+        found = _read_json(self.result_file)
+        try:
+            return Result(**found)
+        except TypeError:
+            raise RunError(f"{self.result_file} is damaged: it does not hold a result") from None
 
     def finish(self, result: Result) -> None:
         """Write down how the run ended."""
@@ -74,7 +78,10 @@ class RunDirectory:
         """Return the configuration the run was made with."""
         if not self.config_file.is_file():
             raise ValueError(f"{self.path} is not the directory of a run: it has no config.yaml")
-        return resolve(**read_file(self.config_file))
+        settings = read_file(self.config_file)
+        if "env" not in settings:
+            raise ValueError(f"{self.config_file} is damaged: it does not say env")
+        return resolve(**settings)
 
     def settle(self, config: Config) -> None:
         """Write down the configuration; a directory that belongs to another run is refused."""
@@ -82,6 +89,11 @@ class RunDirectory:
             raise RunError(f"{self.config_file} was changed: it is not the run of this name")
         text = as_yaml(config, defaults(config.env, config.algorithm))
         write_durably(self.config_file, text.encode())
+
+    def remove_unfinished(self) -> None:
+        """Remove what was being written when an earlier session was killed."""
+        for file in self.path.glob(".*.partial*"):
+            file.unlink()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -96,18 +108,36 @@ class RunDirectory:
         finally:
             lock.release()
 
+    @property
+    def busy(self) -> bool:
+        """Return whether a process works on the run. It is asked by trying, for a moment."""
+        if not (self.path / ".lock").is_file():
+            return False
+        try:
+            with self.locked():
+                return False
+        except BusyError:
+            return True
+
 
 def find_run(path: Path) -> RunDirectory:
     """Return the run of a directory, or the only run whose name begins like that."""
     directory = RunDirectory(path)
     if directory.config_file.is_file():
         return directory
-    found = [RunDirectory(p) for p in sorted(path.parent.glob(path.name + "*"))]
-    found = [run for run in found if run.config_file.is_file()]
-    if len(found) > 1:
-        names = ", ".join(run.path.name for run in found[:3])
-        raise ValueError(f"{path} is the beginning of {len(found)} runs: {names}, …")
-    return found[0] if found else directory
+    name = path.name
+    if not name or not path.parent.is_dir():
+        return directory
+    beginning = [p for p in sorted(path.parent.iterdir()) if p.name.startswith(name)]
+    whole_parts = [p for p in beginning if p.name.startswith(name + "_")]  # seed1, not seed10
+    for places in (whole_parts, beginning):
+        found = [run for run in map(RunDirectory, places) if run.config_file.is_file()]
+        if len(found) > 1:
+            names = ", ".join(run.path.name for run in found[:3]) + ", …" * (len(found) > 3)
+            raise ValueError(f"{path} is the beginning of {len(found)} runs: {names}")
+        if found:
+            return found[0]
+    return directory
 
 
 def system() -> dict[str, Any]:
@@ -137,11 +167,26 @@ def _json(content: Any) -> bytes:
     return (json.dumps(content, indent=2) + "\n").encode()
 
 
+def _read_json(file: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(file.read_bytes())
+    except ValueError as error:
+        raise RunError(f"{file} is damaged: {error}") from None
+    if not isinstance(content, dict):
+        raise RunError(f"{file} is damaged: it holds a {type(content).__name__}")
+    return content
+
+
 def write_system(directory: RunDirectory) -> list[str]:
     """Write down the system, and return what has changed since an earlier session."""
     now, file = system(), directory.system_file
-    before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else now
+    before = _that_matters(_read_json(file)) if file.is_file() else _that_matters(now)
     write_durably(file, _json(now))
-    flat = {**before["versions"], "processor": before["processor"], "python": before["python"]}
-    new = {**now["versions"], "processor": now["processor"], "python": now["python"]}
-    return [f"{name} {flat.get(name)} → {new[name]}" for name in new if flat.get(name) != new[name]]
+    new = _that_matters(now)
+    return [f"{x} {before.get(x)} → {new[x]}" for x in new if before.get(x) != new[x]]
+
+
+def _that_matters(system: dict[str, Any]) -> dict[str, Any]:
+    """Return what results depend on to the last bit."""
+    hardware = {name: system.get(name) for name in ("processor", "python")}
+    return {**system.get("versions", {}), **hardware}

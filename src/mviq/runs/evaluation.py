@@ -1,17 +1,21 @@
 """Evaluation: episodes in environments of their own, which training does not notice."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from stable_baselines3.common.vec_env import VecEnv
 
-from mviq.runs.building import Agent, make_env
+from mviq.agents.rollout import step
+from mviq.runs.building import Agent, make_env, threads
 from mviq.runs.config import Config
 from mviq.runs.state import undisturbed_randomness
 
+Array = np.ndarray[Any, Any]
 Way = Literal["greedy", "policy"]
-TOGETHER = 10  # environments stepped at once
+TOGETHER = 10  # episodes played at once
+LONGEST = 27_000  # steps: Atari's half an hour of play; some environments never end by themselves
 _EVALUATION = 2  # keeps these seeds apart from others made of the same numbers
 RESAMPLES = 10_000
 
@@ -30,36 +34,79 @@ def seed_of(seed: int, step: int) -> int:
 
 
 def evaluate(
-    agent: Agent, config: Config, episodes: int, seed: int, way: Way = "greedy"
+    agent: Agent,
+    config: Config,
+    episodes: int,
+    seed: int,
+    way: Way = "greedy",
+    tell: Callable[[int], None] = lambda finished: None,
 ) -> list[Episode]:
     """Play some episodes, greedily or by the policy.
 
     The result depends on the agent's weights and on the seed alone. Episodes are the first ones
-    of as many environments: taking the first to finish would prefer short ones.
+    of as many environments: taking the first to finish would prefer short ones. One that is too
+    long is cut off.
+
+    ``tell`` is told after every step how many are finished; it may raise to give up.
     """
     found: list[Episode] = []
-    with undisturbed_randomness():
+    with undisturbed_randomness(), threads(config.threads):
         for first in range(0, episodes, TOGETHER):
             together = min(TOGETHER, episodes - first)
-            env = make_env(config, together, seed + first, evaluation=True)
-            try:
-                found += _first_episodes(agent, env, np.random.default_rng([seed, first]), way)
-            finally:
-                env.close()
+            with ExitStack() as stack:
+                games = _games(config, together, seed + first, stack)
+                generator = np.random.default_rng([seed, first])
+                while playing := [game for game in games if not game.over]:
+                    _play_on(agent, playing, generator, way)
+                    tell(first + sum(len(game.episodes) for game in games))
+            found += [game.episodes[i] for game in games for i in range(game.env.num_envs)]
     return found
 
 
-def _first_episodes(
-    agent: Agent, env: VecEnv, generator: np.random.Generator, way: Way
-) -> list[Episode]:
-    found: dict[int, Episode] = {}
-    observations = env.reset()
-    while len(found) < env.num_envs:
-        observations, _, _, infos = env.step(actions(agent, observations, generator, way))
+class _Game:
+    """Environments that are stepped until each of them has finished an episode, or was cut off."""
+
+    def __init__(self, env: VecEnv) -> None:
+        self.env, self.observations = env, np.asarray(env.reset())
+        self.episodes: dict[int, Episode] = {}
+        self.totals, self.length = np.zeros(env.num_envs), 0
+
+    @property
+    def over(self) -> bool:
+        return len(self.episodes) == self.env.num_envs
+
+    def step(self, actions: Array) -> None:
+        observations, rewards, _, infos = step(self.env, actions)
+        self.observations = np.asarray(observations)
+        self.totals += rewards
+        self.length += 1
         for i, info in enumerate(infos):
-            if "episode" in info and i not in found:
-                found[i] = Episode(float(info["episode"]["r"]), int(info["episode"]["l"]))
-    return [found[i] for i in range(env.num_envs)]
+            if i in self.episodes:
+                continue
+            if "episode" in info:
+                self.episodes[i] = Episode(float(info["episode"]["r"]), int(info["episode"]["l"]))
+            elif self.length == LONGEST:
+                self.episodes[i] = Episode(float(self.totals[i]), LONGEST)
+
+
+def _games(config: Config, number: int, seed: int, stack: ExitStack) -> list[_Game]:
+    """Return games, apart so that one that is over costs no time; C++ has its own all at once."""
+    size = number if config.backend == "vector" else 1
+    games = []
+    for first in range(0, number, size):
+        env = make_env(config, size, seed + first, evaluation=True)
+        stack.callback(env.close)
+        games.append(_Game(env))
+    return games
+
+
+def _play_on(agent: Agent, games: list[_Game], generator: np.random.Generator, way: Way) -> None:
+    """Take one step in each of some games, with the actions of one pass through the network."""
+    observations = np.concatenate([game.observations for game in games])
+    chosen = actions(agent, observations, generator, way)
+    ends = np.cumsum([game.env.num_envs for game in games])
+    for game, part in zip(games, np.split(chosen, ends[:-1]), strict=True):
+        game.step(part)
 
 
 def actions(
@@ -89,6 +136,7 @@ def summary(returns: Iterable[float]) -> Summary:
     Summary(mean=500.0, low=500.0, high=500.0)
     """
     values = np.asarray(list(returns))
-    drawn = np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))
-    low, high = np.quantile(values[drawn].mean(1), [0.025, 0.975])
+    generator = np.random.default_rng(0)
+    means = [generator.choice(values, len(values)).mean() for _ in range(RESAMPLES)]
+    low, high = np.quantile(means, [0.025, 0.975])
     return Summary(float(values.mean()), float(low), float(high))

@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from mviq.runs.config import Config, fits, spoken
-from mviq.runs.presets import Defaults
+from mviq.runs.presets import Defaults, check_names
 
 FIELDS: dict[str, Field[Any]] = {declared.name: declared for declared in fields(Config)}
 NOTHING = ("none", "null", "")
 
 
-def parse(name: str, text: str) -> Any:
-    """Return the value of a field written as text.
+def parse(name: str, text: str, kind: Any = None) -> Any:
+    """Return the value of a field written as text, or of something else of a given type.
 
     >>> parse("total_steps", "5e5"), parse("q", "inf"), parse("hidden", "512,512")
     (500000, inf, (512, 512))
     >>> parse("clip", "none") is None
     True
     """
-    kind = FIELDS[name].type
+    kind = FIELDS[name].type if kind is None else kind
     try:
         return _read(text.strip(), kind)
     except ValueError:
@@ -58,13 +58,23 @@ def _whole(text: str) -> int:
         return int(text)
     except ValueError:
         number = float(text)
-        if number != int(number):
+        if not number.is_integer():
             raise
         return int(number)
 
 
 def read_file(path: Path) -> dict[str, Any]:
     """Return the settings of a YAML or TOML file; a wrong one is named with the file."""
+    found = load(path)
+    try:
+        check_names(found)
+        return {name: convert(name, value) for name, value in found.items()}
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def load(path: Path) -> dict[Any, Any]:
+    """Return what a YAML or TOML file holds, as it is written."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     try:
@@ -73,7 +83,7 @@ def read_file(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} cannot be read: {error}") from None
     if not isinstance(found, dict):
         raise ValueError(f"{path} must hold settings as 'name: value', got {type(found).__name__}")
-    return {name: _from_file(path, name, value) for name, value in found.items()}
+    return found
 
 
 def _load(path: Path) -> Any:
@@ -89,18 +99,21 @@ def _load(path: Path) -> Any:
         raise ValueError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
 
 
-def _from_file(path: Path, name: Any, value: Any) -> Any:
-    """Return a value of a file as its field wants it; YAML reads 1e-3 as text, for example."""
-    if name not in FIELDS:
+def convert(name: Any, value: Any, kind: Any = None) -> Any:
+    """Return a value of a file as its field wants it; YAML reads 1e-3 as text, for example.
+
+    Something that is no field can be given with its type.
+
+    >>> convert("learning_rate", "1e-3"), convert("hidden", [32, 32]), convert("total_steps", 2e4)
+    (0.001, (32, 32), 20000)
+    """
+    if kind is None and name not in FIELDS:
         return value  # resolve names it, with the closest
-    kind = FIELDS[name].type
+    kind = FIELDS[name].type if kind is None else kind
     plain = tuple(value) if isinstance(value, list) else value
     if fits(plain, kind):
         return plain
-    try:
-        return parse(name, "none" if value is None else str(value))
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+    return parse(name, "none" if value is None else str(value), kind)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -4,7 +4,7 @@ A preset is picked by the family of the environment. Where the paper is silent t
 what we took instead and from whom.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, NamedTuple
@@ -139,9 +139,7 @@ def resolve(env: str, preset: str | None = None, **changes: Any) -> Config:
     >>> resolve("CartPole-v1", q=3.0).target_every
     100
     """
-    unknown = changes.keys() - {f.name for f in fields(Config)}
-    if unknown:
-        raise ValueError(_no_such_field(sorted(unknown)[0]))
+    check_names(changes)
     rest = defaults(env, changes.get("algorithm"), preset)
     values = {name: default.value for name, default in rest.items()}
     return Config(**{**values, **changes, "env": env})
@@ -156,7 +154,10 @@ def _point_of_the_family(algorithm: str) -> dict[str, Default]:
     return _from(f"what the name {algorithm} stands for", **vars(FAMILY[algorithm]))
 
 
-def _no_such_field(name: str) -> str:
-    close = get_close_matches(name, [f.name for f in fields(Config)], n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
-    return f"a run has no setting {name!r}{hint}"
+def check_names(settings: Iterable[str]) -> None:
+    """Say which setting there is not, and the closest there is."""
+    known = [f.name for f in fields(Config)]
+    for name in sorted(set(settings) - set(known), key=str):
+        close = get_close_matches(str(name), known, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise ValueError(f"a run has no setting {name!r}{hint}")

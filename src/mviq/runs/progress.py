@@ -2,10 +2,18 @@
 
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Protocol, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 REFRESH = 0.2  # seconds
 PLAIN_EVERY = 30.0  # seconds between lines of a log file
@@ -61,13 +69,14 @@ class Lines:
             return
         self._last = now
         rate = (step - self._first) / (now - self._began)
-        left = _spoken((self._total - step) / rate) if rate else "?"
+        left = duration((self._total - step) / rate) if rate else "?"
         shown = "-" if mean_return is None else f"{mean_return:.1f}"
         self.say(f"step {step}/{self._total}, return {shown}, {rate:.0f} steps/s, {left} left")
 
     def say(self, text: str) -> None:
-        """Write a line."""
-        print(text, file=self._file, flush=True)
+        """Write a line, if anyone reads: a run does not end with its terminal."""
+        with suppress(OSError):
+            print(text, file=self._file, flush=True)
 
     def stop(self) -> None:
         """End."""
@@ -107,14 +116,16 @@ class Bar:
         self._bar.update(self._task, completed=step, shown=shown, rate=rate)
 
     def say(self, text: str) -> None:
-        """Write a line above the bar."""
-        self._bar.console.print(text, highlight=False, markup=False)
+        """Write a line above the bar, if anyone reads."""
+        with suppress(OSError):
+            self._bar.console.print(text, highlight=False, markup=False)
 
     def stop(self) -> None:
         """Show where it ended."""
         if self._bar.tasks:
             self._draw()
-        self._bar.stop()
+        with suppress(OSError):
+            self._bar.stop()
 
 
 def reporter(quiet: bool = False) -> Reporter:
@@ -125,7 +136,26 @@ def reporter(quiet: bool = False) -> Reporter:
     return Bar(console) if console.is_terminal else Lines(sys.stderr)
 
 
-def _spoken(seconds: float) -> str:
+@contextmanager
+def counting(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Give a function that shows on a terminal how many episodes are finished."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda finished: None
+        return
+    text = f"{what}: {{task.completed:.0f}}/{{task.total:.0f}} episodes"
+    columns = TextColumn(text), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda finished: bar.update(task, completed=finished)
+
+
+def duration(seconds: float) -> str:
+    """Return a number of seconds as people say it.
+
+    >>> duration(42), duration(90), duration(7500)
+    ('42 s', '1 min', '2 h 5 min')
+    """
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{rest} s"

@@ -57,6 +57,8 @@ def put_back(agent: Any, tree: dict[str, Any], arrays: Arrays) -> None:
     agent.policy.load_state_dict(part("weights"))
     _put_optimizer(agent.policy.optimizer, part("optimizer"))
     vars(agent).update(part("remembered"))
+    if agent._replayed is not None:
+        agent._replayed = agent._replayed.to(agent.device)
     for name, values in part("logged").items():
         getattr(agent.logger, name).update(values)
     put_small_state(agent.replay_buffer, part("replay"))
@@ -71,7 +73,7 @@ def replay_rings(agent: Any) -> list[Ring]:
     return rings(agent.replay_buffer, agent.num_timesteps // agent.n_envs)
 
 
-def can_be_captured(env: VecEnv) -> str | None:
+def hidden_in(env: VecEnv) -> str | None:
     """Return None if the state of an environment can be read, else why not."""
     try:
         capture(env, "env")

@@ -1,13 +1,17 @@
 """Tables of a run as CSV files that only grow, and can be cut back to where they were."""
 
 import csv
+import errno
 import hashlib
 import io
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from mviq.storage import sync
 
 METRICS = {
     "time/total_timesteps": "agent steps so far",
@@ -67,6 +71,7 @@ class Table:
         self._hash = hashlib.sha256()
         if mark is None:
             self._write(self.columns)
+            sync(self.path.parent)
         else:
             self._file.truncate(mark.length)
             self._hash.update(self._file.read(mark.length))
@@ -91,10 +96,20 @@ class Table:
         os.fsync(self._file.fileno())
         return Mark(self._file.tell(), self._hash.copy().hexdigest())
 
+    def check_in_place(self) -> None:
+        """Require that the file still has its name: someone may have removed it meanwhile."""
+        try:
+            in_place = os.path.samestat(os.fstat(self._file.fileno()), self.path.stat())
+        except FileNotFoundError:
+            in_place = False
+        if not in_place:
+            raise OSError(errno.ENOENT, "it was removed while the run went on", str(self.path))
+
     def close(self) -> None:
-        """Close the file, if it is open."""
+        """Close the file, if it is open; what a full disk did not take was reported before."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):
+                self._file.close()
 
 
 def _written(value: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from stable_baselines3.common.logger import KVWriter, Logger
 
-from mviq.runs.tables import CLOCK, METRICS, Table, read_rows
+from mviq.runs.tables import CLOCK, METRICS, Mark, Table, read_rows
 
 
 class TableWriter(KVWriter):
@@ -68,6 +68,15 @@ class Tables:
         self.timing = Table(timing, ["step", *CLOCK])
         self.evaluations = Table(evaluations, ["step", "episode", "return", "length"])
         self.all = {t.path.name: t for t in (self.progress, self.timing, self.evaluations)}
+
+    def check_in_place(self) -> None:
+        """Require that all files still have their names."""
+        for table in self.all.values():
+            table.check_in_place()
+
+    def marks(self) -> dict[str, Mark]:
+        """Make sure that all rows are on disk, and return where the tables end."""
+        return {name: table.mark() for name, table in self.all.items()}
 
     def close(self) -> None:
         """Close the files that are open."""

@@ -1,41 +1,16 @@
-"""One run from beginning to end, in as many sessions as it takes.
+"""One run from beginning to end, in as many sessions as it takes."""
 
-A session builds the agent, puts the newest checkpoint into it, and lets it learn. Between two
-rollouts, at a boundary, it evaluates, logs and saves where that is due. What is due depends on
-the number of steps alone, and nothing done at a boundary changes what is learnt: so a run is the
-same bit for bit, however often it was interrupted.
-"""
-
-import errno
-import signal
-import sys
-import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import torch
-from stable_baselines3.common.callbacks import BaseCallback
-
-from mviq.agents import DivergenceError
-from mviq.runs import state
-from mviq.runs.building import Agent, check, make_agent, make_env
-from mviq.runs.checkpoint import Checkpoint, Checkpoints, DamagedError
+from mviq.runs.building import check_learning, threads
+from mviq.runs.checkpoint import Checkpoints
 from mviq.runs.config import Config
 from mviq.runs.directory import Result, RunDirectory, RunError, find_run, write_system
-from mviq.runs.evaluation import evaluate, seed_of
 from mviq.runs.progress import Reporter, Silent
-from mviq.runs.tables import Mark
-from mviq.runs.tracking import Tables
-from mviq.runs.video import check_filming, film
-
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-class Stopped(Exception):  # noqa: N818 - asked for, not an error
-    """The run was asked to stop and has saved where it is."""
+from mviq.runs.session import Session
+from mviq.runs.stopping import asked_to_stop
+from mviq.storage import sync
 
 
 def train(config: Config, root: Path | str = "runs", reporter: Reporter | None = None) -> Result:
@@ -43,232 +18,49 @@ def train(config: Config, root: Path | str = "runs", reporter: Reporter | None =
 
     Raises ``Stopped`` if it was asked to stop, ``RunError`` if it cannot go on.
     """
-    check(config)
     directory = RunDirectory(Path(root) / config.name)
-    directory.path.mkdir(parents=True, exist_ok=True)
-    with directory.locked():
-        if directory.result is None:
-            directory.settle(config)
-        return _session(directory, reporter or Silent())
+    if directory.result is None:
+        check_learning(config)
+        directory.path.mkdir(parents=True, exist_ok=True)
+        sync(directory.path.parent)
+    return _begin(directory, reporter or Silent(), config)
 
 
 def resume(path: Path | str, reporter: Reporter | None = None) -> Result:
     """Continue the run of a directory; otherwise as ``train``."""
     directory = find_run(Path(path))
-    check(directory.config())
-    with directory.locked():
-        return _session(directory, reporter or Silent())
+    if directory.result is None:
+        check_learning(directory.config())
+    return _begin(directory, reporter or Silent())
 
 
-def _session(directory: RunDirectory, reporter: Reporter) -> Result:
+def _begin(directory: RunDirectory, reporter: Reporter, config: Config | None = None) -> Result:
+    """Begin a session, unless the run has ended; a configuration given is that of the run."""
     ended = directory.result
-    if ended is not None:
-        return ended
-    config = directory.config()
+    if ended is None:
+        with directory.locked():
+            ended = directory.result  # another process may have been faster
+            if ended is None:
+                if config is not None:
+                    directory.settle(config)
+                return _session(directory, directory.config(), reporter)
+    if not directory.config().keep_checkpoint:
+        Checkpoints(directory.checkpoints).remove()  # if that was interrupted
+    return ended
+
+
+def _session(directory: RunDirectory, config: Config, reporter: Reporter) -> Result:
+    directory.remove_unfinished()
     changed = write_system(directory)
     if changed:
         reporter.say(f"versions changed, so bits may: {', '.join(changed)}")
     with ExitStack() as stack:
-        stack.enter_context(_threads(config.threads))
-        run = Run(directory, config, reporter)
-        stack.callback(run.close)
-        run.prepare()
-        run.stop_requested = stack.enter_context(_graceful_stop(reporter))
+        stack.enter_context(threads(config.threads))
+        session = Session(directory, config, reporter)
+        stack.callback(session.close)
+        session.prepare()
+        session.asked = stack.enter_context(asked_to_stop())
         try:
-            return run.learn()
+            return session.learn()
         except OSError as error:
-            raise RunError(run.explain(error)) from error
-
-
-class Run(BaseCallback):
-    """A session of a run: an agent, and what happens at the boundaries of its rollouts."""
-
-    def __init__(self, directory: RunDirectory, config: Config, reporter: Reporter) -> None:
-        super().__init__()
-        self.directory, self.config, self.reporter = directory, config, reporter
-        self.checkpoints = Checkpoints(directory.checkpoints)
-        self.tables = Tables(directory.progress, directory.timing, directory.evaluations)
-        self.boundary, self.saved, self.best = 0, 0, -np.inf
-        self.stop_requested = threading.Event()
-
-    # Beginning
-
-    def prepare(self) -> None:
-        """Build the agent and put the newest checkpoint into it, if there is one."""
-        env = make_env(self.config, self.config.n_envs, self.config.seed, evaluation=False)
-        self.agent: Agent = make_agent(self.config, env)
-        if self.config.video:
-            check_filming(self.agent, self.config)
-        found = self.checkpoints.newest(self._check_tables, self.reporter.say)
-        for name, table in self.tables.all.items():
-            table.open(found.tables[name] if found else None)
-        tensorboard = self.directory.tensorboard if self.config.track == "tensorboard" else None
-        self.agent.set_logger(self.tables.logger(tensorboard))
-        if found is not None:
-            self._continue_from(found)
-
-    def _check_tables(self, marks: dict[str, Mark]) -> None:
-        for name, table in self.tables.all.items():
-            if name not in marks or not table.matches(marks[name]):
-                raise DamagedError(f"{table.path} is not as the checkpoint left it")
-
-    def _continue_from(self, found: Checkpoint) -> None:
-        if found.tree["config"] != self.config.hash:
-            raise RunError(f"{self.directory.config_file} was changed after the run was begun")
-        assert self.agent.env is not None
-        self.agent.env.reset()  # so that the environment is made of what it was made of
-        state.put_back(self.agent, found.tree["agent"], found.arrays)
-        for ring in state.replay_rings(self.agent):
-            self.checkpoints.fill(ring)
-        self.boundary = self.saved = found.step
-        self.best = float(found.tree["best"])
-        self.reporter.say(f"continuing at step {found.step}")
-        if found.tree["agent"]["env"] is None:
-            self.reporter.say("the environment cannot give its state: starting a new episode here")
-            state.begin_new_episodes(self.agent, self.config.seed)
-
-    # Learning
-
-    def learn(self) -> Result:
-        """Learn to the end."""
-        total, done = self.config.total_steps, self.agent.num_timesteps
-        self.reporter.start(done, total)
-        try:
-            if done < total:
-                self.agent.learn(
-                    total - done,
-                    callback=self,
-                    log_interval=sys.maxsize,  # rows are due by steps, at boundaries
-                    reset_num_timesteps=done == 0,
-                )
-            self._at_boundary(final=True)
-        except DivergenceError as error:
-            return self._ended(Result("diverged", self.agent.num_timesteps, str(error)))
-        self._save_agent(self.directory.model)
-        return self._ended(Result("finished", self.agent.num_timesteps))
-
-    def _ended(self, result: Result) -> Result:
-        self.directory.finish(result)
-        if not self.config.keep_checkpoint:
-            self.checkpoints.remove()
-        return result
-
-    def _on_rollout_start(self) -> None:
-        self._at_boundary()
-
-    def _on_step(self) -> bool:
-        return True
-
-    def _at_boundary(self, final: bool = False) -> None:
-        """Do what is due; everything is, at the end."""
-        step = self.agent.num_timesteps
-        new = step > self.boundary
-        if self.config.eval_every and new and (final or self._due(self.config.eval_every)):
-            self._evaluate(step)
-        if new and (final or self._due(self.config.log_every)):
-            self.agent.dump_logs()
-        save = new and self._due(self.config.checkpoint_every)
-        self.boundary = step
-        stop = self.stop_requested.is_set() and not final
-        if (save or stop or (final and self.config.keep_checkpoint)) and step > self.saved:
-            self._save(step)
-        if stop:
-            raise Stopped(f"stopped at step {step}")
-        self._show(step)
-
-    def _due(self, every: int) -> bool:
-        return self.agent.num_timesteps // every > self.boundary // every
-
-    def _evaluate(self, step: int) -> None:
-        seed = seed_of(self.config.seed, step)
-        episodes = evaluate(self.agent, self.config, self.config.eval_episodes, seed)
-        for i, episode in enumerate(episodes):
-            row = {"step": step, "episode": i, "return": episode.total, "length": episode.length}
-            self.tables.evaluations.append(row)
-        mean = float(np.mean([episode.total for episode in episodes]))
-        self.agent.logger.record("eval/mean_reward", mean)
-        length = float(np.mean([episode.length for episode in episodes]))
-        self.agent.logger.record("eval/mean_ep_length", length)
-        if mean > self.best:
-            self.best = mean
-            self._save_agent(self.directory.best_model)
-        self.reporter.say(f"step {step}: evaluation {mean:.1f} (best {self.best:.1f})")
-        if self.config.video:
-            film(self.agent, self.config, seed, self.directory.videos / f"step_{step}.mp4")
-
-    def _save_agent(self, path: Path) -> None:
-        """Save the agent as if it had learnt in one session."""
-        began, self.agent._num_timesteps_at_start = self.agent._num_timesteps_at_start, 0
-        self.agent.save(path)
-        self.agent._num_timesteps_at_start = began
-
-    def _save(self, step: int) -> None:
-        tree, arrays = state.collect(self.agent)
-        marks = {name: table.mark() for name, table in self.tables.all.items()}
-        content = {"agent": tree, "best": str(self.best), "config": self.config.hash}
-        with ExitStack() as stack:
-            if tree["env"] is None:
-                stack.enter_context(state.last_episodes_cut_off(self.agent))
-            rings = state.replay_rings(self.agent)
-            self.checkpoints.write(Checkpoint(step, content, arrays, marks), rings)
-        self.saved = step
-
-    def _show(self, step: int) -> None:
-        recent = self.agent.ep_info_buffer
-        mean = sum(episode["r"] for episode in recent) / len(recent) if recent else None
-        self.reporter.update(step, mean)
-
-    # Ending
-
-    def explain(self, error: OSError) -> str:
-        """Return a line on what went wrong with a file, and what is safe."""
-        kept = f"the checkpoint of step {self.saved} is" if self.saved else "no checkpoint was"
-        cause = "the disk is full" if error.errno in _FULL else error.strerror or str(error)
-        return (
-            f"cannot write {error.filename or self.directory.path} at step "
-            f"{self.agent.num_timesteps}: {cause}; {kept} safe; 'mviq resume "
-            f"{self.directory.path}' continues when there is room"
-        )
-
-    def close(self) -> None:
-        """Close files and environments."""
-        self.reporter.stop()
-        if hasattr(self, "agent"):
-            if self.agent.env is not None:
-                self.agent.env.close()
-            if getattr(self.agent, "_custom_logger", False):
-                self.agent.logger.close()
-        self.tables.close()
-
-
-@contextmanager
-def _threads(number: int) -> Iterator[None]:
-    """Compute on a number of threads: sums depend on it in their last bits."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
-def _graceful_stop(reporter: Reporter) -> Iterator[threading.Event]:
-    """Turn Ctrl-C and SIGTERM into a request to stop at the next boundary; twice is at once."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-
-    def ask(number: int, frame: Any) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-        reporter.say("stopping after this rollout; once more to stop at once")
-
-    before = {s: signal.signal(s, ask) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+            raise RunError(session.explain(error)) from error

@@ -3,6 +3,7 @@
 import os
 import platform
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,6 @@ def play(
     agent: Agent, config: Config, seed: int, way: Way = "greedy"
 ) -> Iterator[tuple[Picture, Episode]]:
     """Play one episode, and yield its pictures with the return and length so far."""
-    if not has_screen():
-        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     env = make_env(config, 1, seed, evaluation=True, **_rendering(config))
     generator = np.random.default_rng(seed)
     total, length, over = 0.0, 0, False
@@ -67,37 +66,51 @@ def has_screen() -> bool:
 
 def check_filming(agent: Agent, config: Config) -> None:
     """Find out before work starts whether an episode can be drawn and written."""
+    _need_no_screen()
     with undisturbed_randomness():
         next(play(agent, config, config.seed))
     _ffmpeg()
 
 
+def _need_no_screen() -> None:
+    """Let pygame draw into memory: a film must not depend on a screen that may go away."""
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+
+
 def film(agent: Agent, config: Config, seed: int, path: Path, way: Way = "greedy") -> Episode:
-    """Write an episode to a file and return what it came to."""
-    with undisturbed_randomness():
-        steps = list(play(agent, config, seed, way))
+    """Write an episode to a file, picture by picture, and return what it came to."""
     write = {".gif": _write_gif, ".mp4": _write_mp4}.get(path.suffix)
     if write is None:
         raise ValueError(f"a film must be named .mp4 or .gif, got {path}")
-    with appearing(path) as partial:
-        write(partial, [picture for picture, _ in steps])
-    return steps[-1][1]
+    _need_no_screen()
+    reached = Episode(0.0, 0)
+
+    def pictures() -> Iterator[Picture]:
+        nonlocal reached
+        for picture, reached in play(agent, config, seed, way):  # noqa: B007 - for the caller
+            yield picture
+
+    with undisturbed_randomness(), appearing(path) as partial:
+        write(partial, pictures())
+    return reached
 
 
-def _write_gif(path: Path, pictures: list[Picture]) -> None:
+def _write_gif(path: Path, pictures: Iterator[Picture]) -> None:
     from PIL import Image
 
-    first, *rest = (Image.fromarray(picture) for picture in pictures)
-    first.save(path, save_all=True, append_images=rest, duration=1000 // FRAMES_PER_SECOND, loop=0)
+    images = (Image.fromarray(picture) for picture in pictures)
+    first = next(images)
+    duration = 1000 // FRAMES_PER_SECOND
+    first.save(path, save_all=True, append_images=images, duration=duration, loop=0)
 
 
-def _write_mp4(path: Path, pictures: list[Picture]) -> None:
-    height, width = pictures[0].shape[:2]
-    writer = _ffmpeg().write_frames(
-        str(path), (width, height), fps=FRAMES_PER_SECOND, macro_block_size=2
-    )
+def _write_mp4(path: Path, pictures: Iterator[Picture]) -> None:
+    ffmpeg = _ffmpeg()
+    first = next(pictures)
+    size = first.shape[1], first.shape[0]
+    writer = ffmpeg.write_frames(str(path), size, fps=FRAMES_PER_SECOND, macro_block_size=2)
     writer.send(None)
-    for picture in pictures:
+    for picture in chain([first], pictures):
         writer.send(picture)
     writer.close()
 

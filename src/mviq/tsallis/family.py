@@ -7,6 +7,7 @@ with π the Tsallis policy of Q_k at temperature τ. A named algorithm is a poin
 
 import math
 from dataclasses import dataclass, fields, replace
+from numbers import Integral, Real
 from typing import Literal, NamedTuple, get_args
 
 import torch
@@ -16,7 +17,7 @@ from mviq.tsallis.checks import check_positive
 from mviq.tsallis.deformed import log_q, log_q_physics
 from mviq.tsallis.information import entropy_unchecked
 from mviq.tsallis.policy import expectation, policy, solution
-from mviq.tsallis.taylor import taylor_policy
+from mviq.tsallis.taylor import taylor_log_policy, taylor_policy
 
 Form = Literal["gap", "log", "truncated_log", "naive_log"]
 PolicyMethod = Literal["exact", "taylor"]
@@ -52,7 +53,8 @@ class Family:
     munchausen_alpha: float = 0.9
     """α ≥ 0, the weight of the Munchausen term, below 1 to learn; Tables 1 and 2 of the paper."""
     form: Form = "gap"
-    """m: ``gap`` Q − ⟨π,Q⟩, ``log`` Q − τψ, ``truncated_log`` τ ln_q π, ``naive_log`` ablation."""
+    """m: ``gap`` Q − ⟨π,Q⟩, ``log`` τ ln_q π extended in Q off the support, which is Q − τψ for the
+    exact policy, ``truncated_log`` τ ln_q π, ``naive_log`` ablation."""
     clip: tuple[float, float] | None = None
     """Bounds of m; M-DQN as published uses (−1, 0), others (−1, 1) or (−1000, 0)."""
     entropy_weight: float = 1.0
@@ -63,7 +65,8 @@ class Family:
     def __post_init__(self) -> None:
         for name in ("q", "temperature", "munchausen_alpha", "entropy_weight"):
             number = getattr(self, name)
-            _check(name, number, isinstance(number, int | float), "a number")
+            _check(name, number, _is_number(number), "a number")
+            object.__setattr__(self, name, float(number))  # q=2 and q=2.0 are one algorithm
         check_positive("q", self.q, infinity=True)
         check_positive("temperature", self.temperature, infinity=False)
         _check("q", self.q, self.q >= 1, "at least 1, as learning needs")
@@ -74,8 +77,7 @@ class Family:
         _check(
             "policy_method", self.policy_method, self.policy_method in methods, f"one of {methods}"
         )
-        ordered = self.clip is None or (len(self.clip) == 2 and self.clip[0] < self.clip[1])
-        _check("clip", self.clip, ordered, "(low, high)")
+        _check("clip", self.clip, self.clip is None or _is_interval(self.clip), "(low, high)")
         _check("entropy_weight", self.entropy_weight, 0 <= self.entropy_weight < math.inf, "≥ 0")
         finite_above_one = 1 < self.q < math.inf
         if self.policy_method == "taylor":
@@ -117,12 +119,26 @@ class Family:
         gap = q_values - at.soft_maximum.unsqueeze(-1)
         if self.form == "gap":
             return gap
+        if self.form == "log" and self.policy_method == "taylor":
+            return self.temperature * taylor_log_policy(q_values, self.q, self.temperature)
         if self.form == "log" or (self.form == "truncated_log" and self.q == 1):
             # τψ = ⟨π,Q⟩ + τS_q(π); at q = 1 nothing is truncated and ln π must not underflow.
             return gap - self.temperature * at.entropy.unsqueeze(-1)
         if self.form == "truncated_log":
             return self.temperature * log_q(at.policy, self.q)
         return self.temperature * log_q_physics(at.policy.clamp(min=NAIVE_FLOOR), self.q)
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    return not isinstance(value, Integral) or abs(int(value)) < 2**63
+
+
+def _is_interval(value: object) -> bool:
+    if not isinstance(value, tuple | list) or len(value) != 2 or not all(map(_is_number, value)):
+        return False
+    return bool(value[0] < value[1])
 
 
 def _check(name: str, value: object, good: bool, allowed: str) -> None:
@@ -146,7 +162,7 @@ FIXED = {
     "soft-vi": {"q", "munchausen_alpha"},
     "m-vi": {"q", "form"},
     "tsallis-vi": {"munchausen_alpha"},
-    "mvi": {"form"},
+    "mvi": set(),
 }
 """What cannot be changed without the algorithm losing its name."""
 

@@ -30,6 +30,31 @@ def taylor_policy(values: Tensor, q: Scalar, temperature: Scalar = 1.0) -> Tenso
     >>> taylor_policy(torch.tensor([1.0, 0.5, -0.2]), q=2)
     tensor([0.7500, 0.2500, 0.0000])
     """
+    z, psi, index, available = _parts(values, q, temperature)
+    return _logarithm(z, psi, index, available).softmax(-1).to(values.dtype)
+
+
+def taylor_log_policy(values: Tensor, q: Scalar, temperature: Scalar = 1.0) -> Tensor:
+    """Return ln_q π̂ on the support of the Taylor policy, and its extension off the support.
+
+    With Z = Σ exp_q(z − ψ̂), which is 1 for the exact policy and for q = 2 only,
+
+        ln_q π̂ = Z^(1−q) (z − ψ̂) + (Z^(1−q) − 1)/(q−1)
+
+    on the support. The right-hand side is linear in z and is taken for every action, as z − ψ is
+    for the exact policy.
+
+    >>> taylor_log_policy(torch.tensor([1.0, 0.5, -0.2]), q=2)
+    tensor([-0.2500, -0.7500, -1.4500])
+    """
+    z, psi, index, available = _parts(values, q, temperature)
+    shrink = (1 - index) * _logarithm(z, psi, index, available).logsumexp(-1, keepdim=True)
+    extended = shrink.exp() * (z - psi) + shrink.expm1() / (index - 1)
+    return torch.where(available, extended, -math.inf).to(values.dtype)
+
+
+def _parts(values: Tensor, q: Scalar, temperature: Scalar) -> tuple[Tensor, Tensor, Scalar, Tensor]:
+    """Return z below its maximum, ψ̂, q and which actions are available."""
     check_last_axis("values", values)
     q = _check_index(q)
     temperature = check_positive("temperature", temperature, infinity=False)
@@ -40,12 +65,15 @@ def taylor_policy(values: Tensor, q: Scalar, temperature: Scalar = 1.0) -> Tenso
     index = over_actions(q)
     available = wide > -math.inf
     z = torch.where(available, wide - maximum, 0.0) / over_actions(temperature)
-    psi = _taylor_normalizer(torch.where(available, z, -math.inf), index)
-    # ∝ exp_q is the softmax of its logarithm, which does not overflow.
+    return z, _taylor_normalizer(torch.where(available, z, -math.inf), index), index, available
+
+
+def _logarithm(z: Tensor, psi: Tensor, index: Scalar, available: Tensor) -> Tensor:
+    """Return ln exp_q(z − ψ̂): ∝ exp_q is the softmax of its logarithm, which does not overflow."""
     t = (index - 1) * (z - psi)
     inside = available & (t > -1)
     log = torch.where(inside, t, 0.0).log1p() / (index - 1)
-    return torch.where(inside, log, -math.inf).softmax(-1).to(values.dtype)
+    return torch.where(inside, log, -math.inf)
 
 
 def _check_index(q: Scalar) -> Scalar:

@@ -1,0 +1,130 @@
+"""The file of an agent: a zip archive of one JSON text and some tensors, read with suspicion.
+
+``agent.json`` says what to build; ``policy``, ``optimizer`` and ``observations.safetensors`` hold
+its numbers. Neither format can carry code; Stable-Baselines3's own files can, and are refused.
+"""
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from mviq.storage import write_durably
+
+FORMAT, VERSION = "mviq-agent", 1
+JSON_LIMIT = 2**24  # bytes; an agent needs a few thousand
+TENSORS = ("policy", "optimizer", "observations")
+Target = str | os.PathLike[str] | IO[bytes] | io.BufferedIOBase
+Tensors = dict[str, Tensor]
+
+
+class Archive(NamedTuple):
+    """What is in the file of an agent."""
+
+    content: dict[str, Any]
+    policy: Tensors
+    optimizer: Tensors
+    observations: Tensors
+
+
+def write_archive(path: Target, archive: Archive) -> None:
+    """Write an agent; a file appears whole or not at all."""
+    content = {"format": FORMAT, "version": VERSION, **archive.content}
+    with io.BytesIO() as buffer:
+        with zipfile.ZipFile(buffer, "w") as parts:
+            parts.writestr("agent.json", json.dumps(content, allow_nan=False, indent=1))
+            for name in TENSORS:
+                alone = {key: _alone(value) for key, value in getattr(archive, name).items()}
+                parts.writestr(f"{name}.safetensors", safetensors.torch.save(alone))
+        if isinstance(path, str | os.PathLike):
+            write_durably(named(path, ".zip"), buffer.getvalue())
+        else:
+            path.write(buffer.getvalue())
+
+
+def read_archive(path: Target) -> Archive:
+    """Return what ``write_archive`` wrote, or say why this is not an agent of ours."""
+    if not isinstance(path, str | os.PathLike):
+        return _read(path, path)
+    with located(path, ".zip").open("rb") as file:
+        return _read(file, path)
+
+
+def _read(file: Any, path: Target) -> Archive:
+    with blaming(path), zipfile.ZipFile(file) as parts:
+        content = json.loads(_part(parts, "agent.json"), parse_constant=_no_constant)
+        if not isinstance(content, dict):
+            raise ValueError(f"agent.json must hold an object, it holds a {type(content).__name__}")
+        found = (content.get("format"), content.get("version"))
+        if found != (FORMAT, VERSION):
+            raise ValueError(f"it is not of format {FORMAT} version {VERSION}, but {found}")
+        names = [f"{name}.safetensors" for name in TENSORS]
+        return Archive(content, *(safetensors.torch.load(_part(parts, name)) for name in names))
+
+
+@contextmanager
+def blaming(path: Any) -> Iterator[None]:
+    """Turn whatever a file's content leads to into one ValueError that names the file.
+
+    There are so many ways for data to be wrong that torch, NumPy, Gymnasium and zipfile answer
+    them with a dozen kinds of exceptions.
+    """
+    try:
+        yield
+    except Exception as error:
+        reason = str(error).strip().split("\n")[0]
+        if not isinstance(error, ValueError) or not reason:
+            reason = f"{type(error).__name__} {reason}".strip()
+        raise ValueError(f"{path} cannot be loaded as an mviq agent: {reason}") from error
+
+
+def _part(archive: zipfile.ZipFile, name: str) -> bytes:
+    """Return a part of an archive. We never compress, so no small file can be a large one."""
+    if name not in archive.namelist():
+        raise ValueError(_not_ours(name, archive.namelist()))
+    part = archive.getinfo(name)
+    if part.compress_type != zipfile.ZIP_STORED or part.file_size != part.compress_size:
+        raise ValueError(f"{name} is compressed, which mviq does not do")
+    if name.endswith(".json") and part.file_size > JSON_LIMIT:
+        raise ValueError(f"{name} has {part.file_size} bytes, more than {JSON_LIMIT}")
+    return archive.read(name)
+
+
+def _not_ours(name: str, names: list[str]) -> str:
+    if "data" in names:
+        return (
+            "it was saved by Stable-Baselines3, whose files hold pickled code, which mviq does "
+            "not run; load it with Stable-Baselines3 and copy its policy.state_dict()"
+        )
+    return f"it has no {name}"
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"agent.json holds {name}, which is not JSON")
+
+
+def _alone(tensor: Tensor) -> Tensor:
+    """Return a tensor that shares no memory, in the order of its indices."""
+    return tensor.detach().clone(memory_format=torch.contiguous_format)
+
+
+def named(path: str | os.PathLike[str], suffix: str) -> Path:
+    """Return the path with a suffix, unless it has one."""
+    path = Path(path)
+    return path if path.suffix else path.with_suffix(suffix)
+
+
+def located(path: str | os.PathLike[str], suffix: str) -> Path:
+    """Return where a file is, with or without its suffix."""
+    found = Path(path) if Path(path).is_file() else named(path, suffix)
+    if not found.is_file():
+        raise FileNotFoundError(f"no such file: {found}")
+    return found

@@ -1,0 +1,171 @@
+"""The arguments of an agent: which there are, and what each may be."""
+
+import inspect
+import math
+import os
+from collections.abc import Callable
+from dataclasses import asdict, fields
+from numbers import Integral, Real
+from typing import Any, Literal, get_args
+
+from gymnasium import spaces
+from stable_baselines3.common.buffers import ReplayBuffer
+from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.preprocessing import is_image_space
+from stable_baselines3.common.torch_layers import NatureCNN
+from stable_baselines3.common.type_aliases import TrainFrequencyUnit
+
+from mviq.tsallis import Family
+
+Acting = Literal["epsilon_greedy", "sample"]
+Rule = tuple[Callable[[Any], bool], str]
+_NOT_STORED = {"self", "env", "device", "_init_setup_model"}
+LARGEST = 2**62  # of a whole number, as NumPy can count no further
+_SMALLEST_PICTURE = 36  # pixels a side that the three convolutions of NatureCNN leave something of
+
+
+def argument_names(agent_class: Any) -> set[str]:
+    """Return the names of the arguments that build an agent, but for where and how it runs."""
+    base = inspect.signature(agent_class.base.__init__).parameters
+    own = {field.name for field in fields(Family)} | {"acting", "value_limit"}
+    return (set(base) | own) - _NOT_STORED
+
+
+def arguments_of(agent: Any) -> dict[str, Any]:
+    """Return the arguments with which an agent like this one is built."""
+    buffer_class, buffer_kwargs = agent._chosen_buffer
+    log = agent.tensorboard_log
+    stored = {
+        "policy": _alias(agent),
+        "stats_window_size": agent._stats_window_size,
+        "replay_buffer_class": buffer_class,
+        "replay_buffer_kwargs": buffer_kwargs,
+        "tensorboard_log": None if log is None else os.fspath(log),
+        **asdict(agent.family),
+    }
+    attributes = sorted(argument_names(type(agent)) - stored.keys())
+    return stored | {name: getattr(agent, name) for name in attributes}
+
+
+def _alias(agent: Any) -> Any:
+    aliases = [name for name, kind in agent.policy_aliases.items() if kind is agent.policy_class]
+    return aliases[0] if aliases else agent.policy_class
+
+
+def check_arguments(agent_class: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Refuse an argument that no agent can learn with; the family checks its own."""
+    own = {name: named.pop(name) for name in ("acting", "value_limit")}
+    signature = inspect.signature(agent_class.base.__init__)
+    for name, value in (signature.bind(None, *positional, **named).arguments | own).items():
+        good, allowed = _RULES.get(name, _ANYTHING)
+        if not good(value):
+            raise ValueError(f"{name} must be {allowed}, got {value!r}")
+
+
+def check_fit(agent: Any) -> None:
+    """Refuse an agent whose arguments do not fit each other or its environment."""
+    if not isinstance(agent.action_space, spaces.Discrete):
+        raise ValueError(f"actions must be discrete, got the space {agent.action_space}")
+    rows = max(agent.buffer_size // agent.n_envs, 1)
+    if agent.n_steps > rows:
+        raise ValueError(f"n_steps must be at most buffer_size/n_envs {rows}, got {agent.n_steps}")
+    _check_network(agent)
+
+
+def _check_network(agent: Any) -> None:
+    """Say which network is for small boards, where SB3's default one would only fail."""
+    if agent.policy_class is not agent.policy_aliases["CnnPolicy"]:
+        return
+    space = agent.observation_space
+    chosen = agent.policy_kwargs.get("features_extractor_class", NatureCNN)
+    scaled = not agent.policy_kwargs.get("normalize_images", True)
+    picture = is_image_space(space, normalized_image=scaled)
+    if chosen is NatureCNN and not (picture and min(space.shape[1:]) >= _SMALLEST_PICTURE):
+        raise ValueError(
+            f"the network of CnnPolicy needs pictures of bytes, {_SMALLEST_PICTURE}×"
+            f"{_SMALLEST_PICTURE} or larger, got {space}; for MinAtar pass policy_kwargs="
+            "{'features_extractor_class': mviq.agents.MinAtarCNN, 'net_arch': []}"
+        )
+
+
+def whole(least: int, most: int = LARGEST) -> Rule:
+    """Return the rule for whole numbers in an interval."""
+    limit = "" if most == LARGEST else f" and at most {most}"
+    return (
+        lambda value: isinstance(value, Integral) and least <= int(value) <= most,
+        f"a whole number of at least {least}{limit}",
+    )
+
+
+def number(least: float, most: float = math.inf, above: bool = False) -> Rule:
+    """Return the rule for finite numbers in an interval, with or without its lower end."""
+
+    def good(value: Any) -> bool:
+        if not isinstance(value, Real) or not math.isfinite(value):
+            return False
+        return least <= float(value) <= most and not (above and value == least)
+
+    lower = f"> {least:g}" if above else f"≥ {least:g}"
+    return good, f"a number {lower}" + ("" if most == math.inf else f" and ≤ {most:g}")
+
+
+def _or(other: Callable[[Any], bool], word: str, rule: Rule) -> Rule:
+    return lambda value: other(value) or rule[0](value), f"{rule[1]}, or {word}"
+
+
+def _or_none(rule: Rule) -> Rule:
+    return _or(lambda value: value is None, "None", rule)
+
+
+def _is_subclass(value: Any, of: type) -> bool:
+    return isinstance(value, type) and issubclass(value, of)
+
+
+def _is_frequency(value: Any) -> bool:
+    """Return whether it is (4, "step") or (1, "episode"), in any of SB3's forms."""
+    units = (*(unit.value for unit in TrainFrequencyUnit), *TrainFrequencyUnit)
+    pair = isinstance(value, tuple) and len(value) == 2
+    return pair and whole(1)[0](value[0]) and value[1] in units
+
+
+_ANYTHING: Rule = (lambda value: True, "anything")
+_OPTIONS = _or_none((lambda value: isinstance(value, dict), "a dictionary"))
+_RULES: dict[str, Rule] = {
+    "policy": (
+        lambda value: isinstance(value, str) or _is_subclass(value, BasePolicy),
+        "the name of a policy or a policy class",
+    ),
+    "learning_rate": _or(callable, "a schedule", number(0)),
+    "buffer_size": whole(1),
+    "learning_starts": whole(0),
+    "batch_size": whole(1),
+    "tau": number(0, 1),
+    "gamma": number(0, 1),
+    "train_freq": _or(_is_frequency, '(n, "step") or (n, "episode")', whole(1)),
+    "gradient_steps": whole(-1),
+    "replay_buffer_class": _or_none(
+        (lambda value: _is_subclass(value, ReplayBuffer), "a replay buffer class")
+    ),
+    "replay_buffer_kwargs": _OPTIONS,
+    "optimize_memory_usage": (lambda value: isinstance(value, bool), "True or False"),
+    "n_steps": whole(1),
+    "target_update_interval": whole(1),
+    "exploration_fraction": number(0, 1, above=True),
+    "exploration_initial_eps": number(0, 1),
+    "exploration_final_eps": number(0, 1),
+    "max_grad_norm": _or_none(number(0, above=True)),
+    "stats_window_size": whole(1),
+    "tensorboard_log": (lambda value: value is None or _is_path(value), "a directory, or None"),
+    "policy_kwargs": _OPTIONS,
+    "verbose": whole(0),
+    "seed": _or_none(whole(0, 2**32 - 1)),
+    "acting": (lambda value: value in get_args(Acting), f"one of {get_args(Acting)}"),
+    "value_limit": (
+        lambda value: isinstance(value, Real) and float(value) > 0,
+        "a number > 0",
+    ),
+}
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str | os.PathLike)

@@ -1,0 +1,119 @@
+"""Replay buffers as files: one safetensors file of arrays, which cannot carry code."""
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from gymnasium import spaces
+from safetensors import SafetensorError, safe_open
+from stable_baselines3.common.buffers import ReplayBuffer
+
+from mviq.agents.archive import located, named
+from mviq.storage import appearing
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+Bounds = dict[str, tuple[int, int]]
+CHUNK_BYTES = 2**26  # read at once, so that filling a buffer needs little memory besides it
+
+
+def write_buffer(path: str | os.PathLike[str], buffer: ReplayBuffer) -> None:
+    """Write the arrays of a replay buffer."""
+    arrays, numbers = _state(buffer)
+    metadata = {"kind": type(buffer).__name__, "numbers": json.dumps(numbers)}
+    with appearing(named(path, ".safetensors")) as partial:
+        safetensors.numpy.save_file(arrays, partial, metadata)
+
+
+def read_buffer(path: str | os.PathLike[str], buffer: ReplayBuffer) -> None:
+    """Fill a replay buffer of the same kind and size from a file, or leave it as it is."""
+    arrays, _ = _state(buffer)
+    try:
+        with safe_open(located(path, ".safetensors"), "numpy") as stored:
+            numbers = _checked_numbers(path, buffer, stored.metadata() or {})
+            _check_arrays(path, stored, arrays, _bounds(buffer))
+            for name, array in arrays.items():
+                for part in _parts(array):
+                    array[part] = stored.get_slice(name)[part]
+    except SafetensorError as error:
+        raise ValueError(f"{path} is not a replay buffer saved by mviq: {error}") from error
+    for name, number in numbers.items():
+        setattr(buffer, name, number)
+
+
+def _state(buffer: ReplayBuffer) -> tuple[Arrays, dict[str, Any]]:
+    """Return the arrays of a buffer and the numbers that change as it fills."""
+    own = getattr(buffer, "state", None)
+    if own is not None:
+        arrays, numbers = own()
+        return arrays, numbers
+    return arrays_of(buffer), {"pos": int(buffer.pos), "full": bool(buffer.full)}
+
+
+def arrays_of(buffer: ReplayBuffer) -> Arrays:
+    """Return the arrays of one of Stable-Baselines3's buffers, by name."""
+    found: Arrays = {}
+    for name, value in vars(buffer).items():
+        parts = value.items() if isinstance(value, dict) else [("", value)]
+        found |= {f"{name}.{k}".rstrip("."): v for k, v in parts if isinstance(v, np.ndarray)}
+    for name in [name for name, array in found.items() if array.dtype.hasobject]:
+        if any(found.pop(name).flat):
+            raise ValueError(f"{name} of the replay buffer holds objects, so it cannot be saved")
+    return found
+
+
+def _checked_numbers(
+    path: Any, buffer: ReplayBuffer, metadata: dict[str, str]
+) -> dict[str, int | bool]:
+    kind, own = metadata.get("kind"), type(buffer).__name__
+    if kind != own:
+        raise ValueError(f"{path} holds a {kind}, the agent has a {own}")
+    try:
+        numbers = json.loads(metadata["numbers"])
+        pos, full, forgotten = numbers["pos"], numbers["full"], numbers.get("forgotten", 0)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{path} does not say how full the replay buffer is") from error
+    size = buffer.buffer_size
+    if type(pos) is not int or type(full) is not bool or not 0 <= pos < size:
+        raise ValueError(f"{path}: pos must be below {size}, got {pos!r:.20}, full {full!r:.20}")
+    most = max((size if full else pos) - 1, 0)
+    if type(forgotten) is not int or not 0 <= forgotten <= most:
+        raise ValueError(f"{path}: forgotten must be at most {most}, got {forgotten!r:.20}")
+    return {name: numbers[name] for name in _state(buffer)[1]}
+
+
+def _check_arrays(path: Any, stored: Any, arrays: Arrays, bounds: Bounds) -> None:
+    """Check all of a file before any of it is used."""
+    odd = sorted(arrays.keys() ^ set(stored.keys()))
+    if odd:
+        raise ValueError(f"{path}: {', '.join(odd)} missing or unknown")
+    for name, array in arrays.items():
+        found = stored.get_slice(name)
+        shape, kind = tuple(found.get_shape()), found[0:0].dtype
+        if shape != array.shape or kind != array.dtype:
+            raise ValueError(
+                f"{path}: {name} is {shape} of {kind}, expected {array.shape} of {array.dtype}"
+            )
+    for name in bounds.keys() & arrays.keys():
+        low, high = bounds[name]
+        for part in _parts(arrays[name]):
+            values = stored.get_slice(name)[part]
+            if not ((low <= values) & (values <= high)).all():
+                raise ValueError(f"{path}: {name} must be between {low} and {high}")
+
+
+def _bounds(buffer: ReplayBuffer) -> Bounds:
+    """Return the bounds of the arrays that others are indexed with, or that are switches."""
+    last = buffer.buffer_size - 1
+    bounds: Bounds = {"dones": (0, 1), "timeouts": (0, 1)}
+    bounds |= {"ep_start": (0, last), "ep_length": (0, last + 1), "_current_ep_start": (0, last)}
+    if isinstance(buffer.action_space, spaces.Discrete):
+        bounds["actions"] = (0, int(buffer.action_space.n) - 1)
+    return bounds | getattr(buffer, "bounds", dict)()
+
+
+def _parts(array: np.ndarray[Any, Any]) -> list[slice]:
+    rows = max(1, CHUNK_BYTES * len(array) // max(array.nbytes, 1))
+    starts = range(0, len(array), rows)
+    return [slice(start, min(start + rows, len(array))) for start in starts]

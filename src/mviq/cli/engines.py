@@ -1,0 +1,48 @@
+"""Where the runs of a study are done: the options that ``study`` and ``paper`` share."""
+
+import argparse
+import math
+from typing import Any
+
+
+def add_engine_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    group = parser.add_argument_group("where the runs are done")
+    add = group.add_argument
+    workers = "runs at once (as many as cores and memory allow)"
+    add("--workers", type=int, metavar="N", help=workers)
+    engines = "local, or ray: on a cluster that shares the study's directory (local)"
+    add("--engine", choices=("local", "ray"), default="local", help=engines)
+    add("--address", metavar="HOST:PORT", help="of the Ray cluster (RAY_ADDRESS, or this machine)")
+    add("--cpus", type=float, metavar="X", help="CPUs of a run, for Ray (one per thread)")
+    add("--gpus", type=float, default=0.0, metavar="X", help="GPUs of a run, for Ray (0)")
+    memory = "memory of a run, for Ray (as measured)"
+    add("--memory", type=float, default=0.0, metavar="GB", help=memory)
+
+
+def engine_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of ``Options`` that say where runs are done; a mistake is one line."""
+    from mviq.studies.ray_engine import Resources
+
+    _check(options)
+    return {
+        "workers": options.workers,
+        "engine": options.engine,
+        "address": options.address,
+        "resources": Resources(options.cpus, options.gpus, round(options.memory * 1e9)),
+    }
+
+
+def _check(options: argparse.Namespace) -> None:
+    if options.workers is not None and options.workers < 1:
+        raise ValueError(f"--workers must be at least 1, got {options.workers}")
+    for name in ("cpus", "gpus", "memory"):
+        value = getattr(options, name)
+        if value and options.engine != "ray":
+            raise ValueError(f"--{name} is for --engine ray")
+        if value is not None and not 0 <= value < math.inf:
+            raise ValueError(f"--{name} must be a number ≥ 0, got {value}")
+    if options.cpus == 0:
+        raise ValueError("--cpus must be above 0")
+    if options.address is not None and options.engine != "ray":
+        raise ValueError("--address is for --engine ray")

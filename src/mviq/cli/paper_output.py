@@ -1,0 +1,53 @@
+"""What ``mviq paper`` prints: the list of artefacts, and what became of a claim."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+
+from mviq.paper.artefacts import ARTEFACTS, Artefact
+from mviq.paper.experiments import SCALES
+
+if TYPE_CHECKING:  # the list must not wait for Matplotlib
+    from mviq.paper.drawing import Drawing
+
+_MARKS = {True: "[green]agrees[/]", False: "[red]does not[/]", None: "[yellow]not decided[/]"}
+
+
+def list_artefacts() -> None:
+    """Print what there is, what it claims and what it costs."""
+    table = Table("name", "shows", "the paper's claim", "cost", show_lines=True)
+    for artefact in ARTEFACTS.values():
+        table.add_row(artefact.name, artefact.shows, artefact.claim, _cost(artefact))
+    console = Console()
+    console.print(table)
+    console.print("make one with 'mviq paper NAME'; theorems: 'mviq verify'", highlight=False)
+
+
+def _cost(artefact: Artefact) -> str:
+    if artefact.experiment is None:
+        return "seconds"
+    return "\n".join(f"{scale}: {artefact.experiment.cost(scale)}" for scale in SCALES)
+
+
+def report(artefact: Artefact, drawing: "Drawing", paths: Sequence[Path]) -> None:
+    """Print the settings, every finding, the verdict and where the files are."""
+    from mviq.paper.drawing import by_claim, verdict
+
+    console = Console(highlight=False)
+    console.print(f"[bold]{artefact.name}[/]: {artefact.shows}")
+    for setting in drawing.settings:
+        console.print(Padding(setting, (0, 0, 0, 2)), markup=False)
+    for claim, tests in by_claim(drawing.findings).items():
+        console.print(f"[bold]{claim}[/]")
+        table = Table.grid(padding=(0, 2, 0, 0))
+        for test in tests:
+            table.add_row("", _MARKS[test.holds], test.where, test.measured.replace("[", r"\["))
+        console.print(table)
+    console.print(f"the paper's claim: {artefact.claim}")
+    console.print(f"verdict: {verdict(drawing.findings)}")
+    for path in paths:
+        print(path)

@@ -1,0 +1,138 @@
+"""``mviq report``: a page, pictures and tables from the files of a study or of some runs."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mviq.cli.errors import UsageError
+from mviq.reports import FORMATS
+
+if TYPE_CHECKING:  # help must not wait for Matplotlib
+    from mviq.reports.report import Report
+
+_TITLES = {"interquartile mean": "IQM", "optimality gap": "gap", "area under curve": "area"}
+_BARE = ("mean", "median", "optimality gap", "area under curve")
+"""Columns that the terminal has no room to show with intervals."""
+
+_DESCRIPTION = """\
+Make a report of a study, of a directory with runs, or of one run: a page that opens in any browser
+without a network (report.html), the same figures as PNG and SVG with their data as CSV (figures/),
+and the numbers behind them (summary.csv, scores.csv). A study that is not finished will do: the
+report says what is missing.
+
+  mviq report studies/demo                  writes studies/demo/report/report.html
+  mviq report runs --baseline DQN --open    runs of mviq train; the page opens in the browser
+  mviq report studies/demo --runs all       as far as every run has come
+  mviq report studies/demo --metric train --last 5 --out out --format html,csv
+"""
+
+_EPILOG = """\
+Only stored files are read, and the same files give the same report. A report in STUDY/report is
+replaced; elsewhere a file that exists with other content is left alone unless --force is given.
+docs/reports.md explains the page, docs/statistics.md the numbers.
+"""
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the subcommand."""
+    parser = commands.add_parser(
+        "report",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("path", type=Path, metavar="STUDY", help="directory of a study, of runs or of one run")
+    add("--out", type=Path, metavar="DIR", help="directory for the files (default: STUDY/report)")
+    add("--baseline", metavar="LABEL", help="what others are compared with (default: the study's)")
+    add("--metric", default="eval", metavar="{eval,train}", help="evaluation or training return")
+    add("--last", type=int, metavar="N", help="points of the final score (default: a tenth)")
+    add("--runs", default="finished", metavar="{finished,all}", help="which runs count (finished)")
+    add("--seed", type=int, default=0, metavar="N", help="of the bootstrap (0)")
+    add("--format", default=",".join(FORMATS), metavar="LIST", help=f"of {','.join(FORMATS)} (all)")
+    add("--force", action="store_true", help="replace files that exist with other content")
+    add("--open", action="store_true", help="open the page in the browser")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Make the report, print its table and say where it is."""
+    formats = _formats(options.format)
+    if options.open and "html" not in formats:
+        raise UsageError("report: --open needs the format html")
+    report, paths = _make(options, formats)
+    print_summary(report)
+    for path in paths:
+        if path.parent == paths[0].parent:
+            print(path)
+    if options.open:
+        import webbrowser
+
+        webbrowser.open(paths[0].resolve().as_uri())
+    return 0
+
+
+def _formats(text: str) -> list[str]:
+    formats = [name.strip() for name in text.split(",") if name.strip()]
+    wrong = [name for name in formats if name not in FORMATS]
+    if wrong or not formats:
+        raise UsageError(f"report: --format must be some of {','.join(FORMATS)}, got {text!r}")
+    return formats
+
+
+def _make(options: argparse.Namespace, formats: list[str]) -> "tuple[Report, list[Path]]":
+    from rich.console import Console
+
+    from mviq.reports.comparison import Choices
+    from mviq.reports.report import files, make_report
+    from mviq.storage import check_writable, write_files
+
+    own = options.out is None
+    directory = options.path / "report" if own else options.out
+    choices = Choices(
+        metric=options.metric,
+        last=options.last,
+        baseline=options.baseline,
+        which=options.runs,
+        seed=options.seed,
+    )
+    try:
+        with Console(stderr=True).status("making the report"):
+            report = make_report(options.path, choices)
+            check_writable(directory)
+            return report, write_files(files(report, formats), directory, own or options.force)
+    except FileExistsError as mistake:
+        raise UsageError(f"report: {mistake}; use --force to replace it") from None
+    except ValueError as mistake:
+        raise UsageError(f"report: {mistake}") from None
+    except OSError as mistake:
+        raise UsageError(f"report: {mistake}") from None
+
+
+def print_summary(report: "Report") -> None:
+    """Print the answer and the summary table."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from mviq.reports.numbers import shown, with_interval
+    from mviq.reports.tables import UNKNOWN
+
+    console = Console(highlight=False)
+    said = report.verdict
+    console.print(Text(said.headline, style="bold"))
+    for sentence in said.sentences:
+        console.print(Text(sentence))
+    for caution in said.cautions:
+        console.print(Text(caution, style="yellow"))
+    table = Table(title=Text(f"final scores, {report.comparison.scale.unit}"), box=SIMPLE_HEAD)
+    longest = max(len(row.label) for row in report.summary.rows)
+    table.add_column("label", overflow="fold", min_width=min(longest, 24))
+    for name in (*report.summary.columns, "runs"):
+        table.add_column(Text(_TITLES.get(name, name)), justify="right", overflow="fold")
+    for row in report.summary.rows:
+        numbers = [(name, row.numbers.get(name, UNKNOWN)) for name in report.summary.columns]
+        cells = [shown(x.estimate) if name in _BARE else with_interval(x) for name, x in numbers]
+        table.add_row(*map(Text, [row.label, *cells, f"{row.runs} of {row.planned}"]))
+    console.print(table)

@@ -1,0 +1,85 @@
+"""Curves along q: what figures 1 and 2 are made of, and how it looks."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mviq.paper.drawing import Data
+from mviq.reports.style import BLACK, BLUE, GREEN, ORANGE, PINK
+
+Floats = NDArray[np.float64]
+
+_LINES: Mapping[float, tuple[str, Any]] = {
+    1: (BLACK, "solid"),
+    2: (BLUE, (0, (6, 1.2))),
+    3: (GREEN, (0, (4, 1.2, 1, 1.2))),
+    4: (ORANGE, (0, (2.2, 1.2))),
+    5: (PINK, (0, (1, 1))),
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line of a figure: y against x at one index q, in one panel."""
+
+    panel: str
+    q: float
+    x: Floats
+    y: Floats
+
+
+def curve(panel: str, q: float, x: Tensor, y: Tensor) -> Curve:
+    """Return a line through points held in tensors."""
+    return Curve(panel, q, x.double().numpy(), y.double().numpy())
+
+
+def point(panel: str, q: float, x: float, y: float) -> Curve:
+    """Return a line of one point, for panels that show one number per index."""
+    return Curve(panel, q, np.array([x], dtype=np.float64), np.array([y], dtype=np.float64))
+
+
+def of_panel(curves: Iterable[Curve], panel: str) -> list[Curve]:
+    """Return the curves of one panel."""
+    return [one for one in curves if one.panel == panel]
+
+
+def points(curves: Iterable[Curve], panel: str) -> tuple[Floats, Floats]:
+    """Return x and y of all curves of one panel, joined: those of a panel with one point per q."""
+    chosen = of_panel(curves, panel)
+    return np.concatenate([c.x for c in chosen]), np.concatenate([c.y for c in chosen])
+
+
+def two_rows(upper: str, lower: str) -> tuple[Figure, list[Axes], list[Axes]]:
+    """Return a figure, as wide as a page, of two titled rows of three panels, and the panels."""
+    figure = Figure(figsize=(10, 6.6), layout=ConstrainedLayoutEngine(wspace=0.06))
+    rows = []
+    for half, title in zip(
+        figure.subfigures(2, hspace=0.03, squeeze=False).flat, (upper, lower), strict=True
+    ):
+        half.suptitle(title)
+        rows.append(list(half.subplots(1, 3)))
+    return figure, rows[0], rows[1]
+
+
+def draw_family(axes: Axes, curves: Iterable[Curve], panel: str) -> None:
+    """Draw the curves of a panel for q = 1 to 5, each q with its own colour and dashes."""
+    for one in of_panel(curves, panel):
+        colour, dashes = _LINES[one.q]
+        axes.plot(one.x, one.y, color=colour, linestyle=dashes, label=f"$q={one.q:g}$")
+
+
+def data_of(curves: Iterable[Curve]) -> Data:
+    """Return the points of all curves as a table."""
+    rows = [
+        (one.panel, float(one.q), float(x), float(y))
+        for one in curves
+        for x, y in zip(one.x, one.y, strict=True)
+    ]
+    return Data(("panel", "q", "x", "y"), rows)

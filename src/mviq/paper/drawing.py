@@ -1,0 +1,116 @@
+"""An artefact of the paper made again: picture, numbers, and what became of the claims."""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from matplotlib.figure import Figure
+
+from mviq.reports.style import render
+
+Cell: TypeAlias = str | int | float | None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim of the paper, where it was tested, what was measured there, and whether it holds."""
+
+    claim: str
+    where: str
+    measured: str
+    holds: bool | None
+    """None: the evidence does not decide it."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """The numbers behind an artefact."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """An artefact with the numbers behind it, the settings it was made with and what it shows."""
+
+    name: str
+    figure: Figure | None
+    """None for a table."""
+    data: Data
+    settings: Sequence[str]
+    findings: Sequence[Finding]
+
+
+_WORDS = {True: "agrees", False: "does not agree", None: "not enough evidence"}
+
+
+def verdict(findings: Iterable[Finding]) -> str:
+    """Say in one line whether the claims hold: everywhere, nowhere, only where, or not decided.
+
+    >>> verdict([Finding("flatter", "x > 1", "", True), Finding("flatter", "x < 1", "", False)])
+    'agrees in part: flatter only for x > 1'
+    >>> verdict([Finding("higher", "Pong", "1 seed", None)])
+    'not enough evidence'
+    >>> verdict([Finding("higher", "Pong", "", True), Finding("higher", "Hero", "", None)])
+    'agrees in part: higher for Pong, not decided for Hero'
+    """
+    places = by_claim(findings)
+    answers = {test.holds for tests in places.values() for test in tests}
+    if len(answers) == 1:
+        return _WORDS[answers.pop()]
+    open_ones = {claim: tests for claim, tests in places.items() if not all(t.holds for t in tests)}
+    begin = "agrees in part: " if True in answers else "does not agree: "
+    return begin + "; ".join(_only(claim, tests) for claim, tests in open_ones.items())
+
+
+def by_claim(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+    """Return the findings grouped by claim, in the order the claims first appear."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(finding.claim, []).append(finding)
+    return groups
+
+
+def _only(claim: str, tests: Sequence[Finding]) -> str:
+    """Say where a claim holds and where that is not decided; elsewhere it does not."""
+    holds, undecided = (_places(tests, answer) for answer in (True, None))
+    refuted = any(test.holds is False for test in tests)
+    said = []
+    if holds:
+        said.append(f"{'only ' if refuted else ''}for {holds}")
+    elif refuted:
+        said.append("nowhere")
+    if undecided:
+        said.append(f"not decided for {undecided}")
+    return f"{claim} {', '.join(said)}"
+
+
+def _places(tests: Iterable[Finding], answer: bool | None) -> str:
+    return " and ".join(test.where for test in tests if test.holds is answer)
+
+
+def files(drawing: Drawing) -> dict[str, bytes]:
+    """Return the picture (PNG, SVG) and its numbers (CSV) by file name; same input, same bytes."""
+    found = {f"{drawing.name}.csv": _csv(drawing.data)}
+    if drawing.figure is not None:
+        for kind in ("png", "svg"):
+            found[f"{drawing.name}.{kind}"] = render(drawing.figure, kind)
+    return found
+
+
+def _csv(data: Data) -> bytes:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(data.columns)
+    table.writerows([_written(cell) for cell in row] for row in data.rows)
+    return text.getvalue().encode()
+
+
+def _written(cell: Cell) -> str:
+    """Return a cell with twelve digits: the last ones of a float64 differ between machines."""
+    if cell is None or cell != cell:
+        return ""
+    return f"{cell:.12g}" if isinstance(cell, float) else str(cell)

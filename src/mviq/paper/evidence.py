@@ -1,0 +1,39 @@
+"""From the stored runs of an experiment to its artefact: no more certain than its scale allows."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from mviq.paper.artefacts import Artefact
+from mviq.paper.drawing import Drawing
+from mviq.paper.experiments import Experiment, Scale
+from mviq.reports.reading import read_study
+from mviq.studies.directory import StudyDirectory
+from mviq.studies.file import study_from
+from mviq.studies.running import Options, Outcome, run_study
+
+
+def gathered(
+    artefact: Artefact, scale: Scale, parent: Path, options: Options, say: Callable[[str], None]
+) -> tuple[Path, Outcome]:
+    """Run the study behind an artefact, or what is left of it; return where it is and its end."""
+    study = study_from(_experiment(artefact).at(scale))
+    directory = StudyDirectory(parent / study.name)
+    return directory.path, run_study(study, directory, options, say)
+
+
+def drawn(artefact: Artefact, scale: Scale, study: Path) -> Drawing:
+    """Return an artefact made of the runs of its study; at scale ``smoke`` nothing is decided."""
+    experiment = _experiment(artefact)
+    drawing = artefact.make(read_study(study))
+    findings = drawing.findings
+    if scale == "smoke":
+        findings = [replace(finding, holds=None) for finding in findings]
+    remark = f"scale {scale}: {experiment.cost(scale)}; {experiment.remarks[scale]}"
+    return replace(drawing, settings=(remark, *drawing.settings), findings=findings)
+
+
+def _experiment(artefact: Artefact) -> Experiment:
+    if artefact.experiment is None:
+        raise ValueError(f"{artefact.name} is no study")
+    return artefact.experiment

@@ -1,0 +1,88 @@
+"""Tables 1 and 2: the paper's settings beside those of our presets, field by field."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from mviq.paper.drawing import Data, Drawing, Finding
+from mviq.runs.config import Config
+from mviq.runs.presets import resolve
+
+
+class Row(NamedTuple):
+    """A line of a table: what it is called there, our field, and the value printed."""
+
+    printed: str
+    field: str
+    value: Any
+
+
+TABLE_1 = (
+    Row("total steps T", "total_steps", 500_000),
+    Row("interaction period C", "train_every", 4),
+    Row("buffer size", "buffer_size", 50_000),
+    Row("batch size", "batch_size", 128),
+    Row("Q-network", "hidden", (512, 512)),
+    Row("learning rate", "learning_rate", 1e-3),
+    Row("discount γ", "gamma", 0.99),
+    Row("ε, from the beginning", "epsilon_start", 0.01),
+    Row("ε", "epsilon_end", 0.01),
+    Row("τ", "temperature", 0.03),
+    Row("α", "munchausen_alpha", 0.9),
+)
+CARTPOLE = (*TABLE_1, Row("update period I", "target_every", 100))
+ACROBOT = (*TABLE_1, Row("update period I", "target_every", 2_500))
+TABLE_2 = (
+    Row("total steps T", "total_steps", 50_000_000),
+    Row("interaction period C", "train_every", 4),
+    Row("buffer size", "buffer_size", 1_000_000),
+    Row("batch size", "batch_size", 32),
+    Row("update period I", "target_every", 8_000),
+    Row("learning rate", "learning_rate", 1e-4),
+    Row("discount γ", "gamma", 0.99),
+    Row("ε at first", "epsilon_start", 1.0),
+    Row("ε at last", "epsilon_end", 0.01),
+    Row("share of learning", "epsilon_fraction", 0.1),
+    Row("Q-network: conv 32, 64, 64, FC512", "network", "nature"),
+)
+MVI_2 = (*TABLE_2, Row("τ of MVI(q)", "temperature", 10.0), Row("α", "munchausen_alpha", 0.9))
+M_VI = (*TABLE_2, Row("τ of M-VI", "temperature", 0.03), Row("α", "munchausen_alpha", 0.9))
+TSALLIS_VI = (*TABLE_2, Row("τ of Tsallis-VI", "temperature", 10.0))
+
+
+def first() -> Drawing:
+    """Compare Table 1 with the presets for CartPole and Acrobot."""
+    columns = {
+        "CartPole-v1": (CARTPOLE, resolve("CartPole-v1")),
+        "Acrobot-v1": (ACROBOT, resolve("Acrobot-v1")),
+    }
+    return _table("table1", columns)
+
+
+def second() -> Drawing:
+    """Compare Table 2 with the preset for Atari, algorithm by algorithm."""
+    env = "ALE/Seaquest-v5"
+    columns = {
+        "MVI(2)": (MVI_2, resolve(env, algorithm="mvi", q=2.0)),
+        "M-VI": (M_VI, resolve(env, algorithm="m-vi")),
+        "Tsallis-VI": (TSALLIS_VI, resolve(env, algorithm="tsallis-vi", q=2.0)),
+    }
+    return _table("table2", columns)
+
+
+def _table(name: str, columns: Mapping[str, tuple[Sequence[Row], Config]]) -> Drawing:
+    findings, cells = [], []
+    for label, (rows, config) in columns.items():
+        for row in rows:
+            ours = getattr(config, row.field)
+            measured = (
+                f"{row.printed}: {_plain(row.value)} there, {row.field} = {_plain(ours)} here"
+            )
+            findings.append(Finding("the preset is the table", label, measured, ours == row.value))
+            cells.append((label, row.printed, _plain(row.value), row.field, _plain(ours)))
+    data = Data(("column", "printed as", "printed", "field", "preset"), cells)
+    settings = ("where the table is silent, 'mviq train ENV --explain' gives our source",)
+    return Drawing(name, None, data, settings, findings)
+
+
+def _plain(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,215 @@
+"""What is compared: learning curves on one grid per environment, final scores, and their scale.
+
+Environments have their own budgets, so each has its own grid of steps, which all labels share.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from mviq.reports.reading import SCORES, Run, StudyData
+from mviq.reports.scales import Scale, scale_of
+from mviq.reports.statistics import Aligned, align, area_under_curve, comparable
+from mviq.reports.statistics.checks import Array, check_at_least, check_choice
+
+Which: TypeAlias = Literal["finished", "all"]
+FINAL_SHARE = 10  # the final score is the mean over a tenth of the points
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a reader can choose; ``check`` says what is wrong before any work starts."""
+
+    metric: str = "eval"
+    """The score: ``eval`` or ``train``."""
+    last: int | None = None
+    """How many points at the end make the final score; None: a tenth of them, at least one."""
+    baseline: str | None = None
+    """The label that others are compared with; None: what the study says, or DQN, or the first."""
+    which: Which = "finished"
+    """The runs that count; ``all``: also the others as far as they came."""
+    seed: int = 0
+    """Of the bootstrap."""
+
+    def check(self) -> None:
+        """Refuse values that are none."""
+        check_choice("metric", self.metric, list(SCORES))
+        check_choice("which", self.which, get_args(Which))
+        check_at_least("seed", self.seed, 0)
+        if self.last is not None:
+            check_at_least("last", self.last, 1)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The learning curves of every label that has some in one environment, on one grid."""
+
+    env: str
+    steps: Array
+    curves: Mapping[str, Array]
+    """``(runs, points)`` by label: a row for every planned seed, NaN where its run is missing."""
+    seeds: Mapping[str, tuple[int, ...]]
+    notes: tuple[str, ...]
+    """What was cut to get there."""
+
+    def last(self, choices: Choices) -> int:
+        """Return how many points make the final score."""
+        if choices.last is None:
+            return max(1, self.steps.size // FINAL_SHARE)
+        if choices.last > self.steps.size:
+            points = f"the {self.steps.size} points of {self.env}"
+            raise ValueError(f"last must be at most {points}, got {choices.last}")
+        return choices.last
+
+    def final(self, label: str, choices: Choices) -> Array:
+        """Return the final score of each run."""
+        return np.asarray(self.curves[label][:, -self.last(choices) :].mean(axis=1))
+
+    def area(self, label: str) -> Array:
+        """Return the time average of each run's curve; of one point it is that point."""
+        curves = self.curves[label]
+        if self.steps.size == 1:
+            return curves[:, 0]
+        return area_under_curve(curves[:, None], self.steps)[:, 0]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A study with the choices of the reader, ready for tables and figures."""
+
+    study: StudyData
+    choices: Choices
+    environments: tuple[Environment, ...]
+    """Those in which something was measured."""
+    labels: tuple[str, ...]
+    """Those that have a score somewhere, in the order of the study."""
+    shared: tuple[Environment, ...]
+    """Those in which all of these labels have a score: only they can be averaged over."""
+    scale: Scale
+    baseline: str | None
+    notes: tuple[str, ...]
+
+    def scaled(self, measure: Literal["final", "area"]) -> dict[str, Array]:
+        """Return scores ``(runs, shared environments)`` by label, on the common scale."""
+        if not self.shared:
+            return {}
+        return {label: self.scale.apply(self._scores(label, measure)) for label in self.labels}
+
+    def _scores(self, label: str, measure: str) -> Array:
+        columns = [
+            env.final(label, self.choices) if measure == "final" else env.area(label)
+            for env in self.shared
+        ]
+        seeds = [env.seeds[label] for env in self.shared]
+        rows = sorted(set().union(*seeds))
+        scores = np.full((len(rows), len(columns)), np.nan)
+        for j, (own, column) in enumerate(zip(seeds, columns, strict=True)):
+            scores[[rows.index(seed) for seed in own], j] = column
+        return scores
+
+
+def compare(study: StudyData, choices: Choices) -> Comparison:
+    """Read the scores of a study and put them side by side."""
+    choices.check()
+    environments = gather(study, choices.metric, choices.which)
+    _check_measured(study, choices, environments)
+    labels = tuple(label for label in study.labels if any(label in e.curves for e in environments))
+    shared = tuple(e for e in environments if all(label in e.curves for label in labels))
+    finals = [np.concatenate([e.final(label, choices) for label in labels]) for e in shared]
+    left_out = [
+        f"{e.env} is not in the averages: no score of {_and(labels, e.curves)}"
+        for e in environments
+        if e not in shared
+    ]
+    notes = [note for e in environments for note in e.notes]
+    scale = scale_of([e.env for e in shared], finals)
+    baseline = _baseline(study, choices, labels)
+    if baseline is not None and baseline not in labels:
+        left_out.append(f"nothing is compared with the baseline {baseline}: it has no score")
+        baseline = None
+    return Comparison(
+        study, choices, environments, labels, shared, scale, baseline, (*notes, *left_out)
+    )
+
+
+def _and(labels: Sequence[str], present: Mapping[str, Array]) -> str:
+    return ", ".join(label for label in labels if label not in present)
+
+
+def _check_measured(
+    study: StudyData, choices: Choices, environments: Sequence[Environment]
+) -> None:
+    if environments or not any(counts(run, choices.which) for run in study.runs):
+        return
+    other = "train" if choices.metric == "eval" else "eval"
+    raise ValueError(f"no run has {SCORES[choices.metric]}: use --metric {other}")
+
+
+def _baseline(study: StudyData, choices: Choices, labels: Sequence[str]) -> str | None:
+    chosen = choices.baseline or study.baseline
+    if chosen is not None and chosen not in study.labels:
+        raise ValueError(f"baseline must be one of {', '.join(study.labels)}, got {chosen!r}")
+    if chosen is not None or len(labels) < 2:
+        return chosen
+    plain = [run.label for run in study.runs if run.settings.get("algorithm") == "vi"]
+    return next((label for label in plain if label in labels), labels[0])
+
+
+def counts(run: Run, which: Which) -> bool:
+    """Return whether a run is among those that count."""
+    return run.status == "finished" or which == "all"
+
+
+def gather(study: StudyData, metric: str, which: Which) -> tuple[Environment, ...]:
+    """Return the learning curves of any metric in every environment that has some."""
+    found = (_gather_one(study, env, metric, which) for env in study.envs)
+    return tuple(environment for environment in found if environment is not None)
+
+
+def _gather_one(study: StudyData, env: str, metric: str, which: Which) -> Environment | None:
+    runs = {label: study.select(label, env) for label in study.labels}
+    records = {
+        label: [run.record(metric) for run in chosen if counts(run, which)]
+        for label, chosen in runs.items()
+    }
+    records = {label: own for label, own in records.items() if any(r.steps.size for r in own)}
+    if not records:
+        return None
+    grid = np.unique(np.concatenate([r.steps for own in records.values() for r in own]))
+    aligned = {label: align(own, grid=grid) for label, own in records.items()}
+    alive = {label: a for label, a in aligned.items() if not np.isnan(a.curves[..., -1]).all()}
+    if not alive:
+        return None
+    together = comparable(alive)
+    notes = [f"{label}: {note}" for label, found in together.items() for note in found.notes]
+    dead = [label for label in aligned if label not in alive]
+    notes += [f"{label}: no finite value at the end of {env}" for label in dead]
+    seeds = {label: tuple(run.seed for run in runs[label]) for label in together}
+    return Environment(
+        env=env,
+        steps=next(iter(together.values())).steps,
+        curves={label: _planned(found, seeds[label]) for label, found in together.items()},
+        seeds=seeds,
+        notes=tuple(notes),
+    )
+
+
+def _planned(found: Aligned, seeds: Sequence[int]) -> Array:
+    """Return curves with a row for every planned seed."""
+    curves = np.full((len(seeds), found.steps.size), np.nan)
+    for row, seed in enumerate(seeds):
+        if seed in found.seeds:
+            curves[row] = found.curves[found.seeds.index(seed), 0]
+    return curves
+
+
+def thinned(environment: Environment, points: int) -> Environment:
+    """Return an environment with at most so many points, evenly taken, the last one among them."""
+    size = environment.steps.size
+    if size <= points:
+        return environment
+    kept = np.unique(np.linspace(0, size - 1, points).round().astype(int))
+    curves = {label: own[:, kept] for label, own in environment.curves.items()}
+    return replace(environment, steps=environment.steps[kept], curves=curves)

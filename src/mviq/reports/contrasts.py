@@ -1,0 +1,159 @@
+"""Figures that set labels side by side: aggregates, profiles, improvement over the baseline."""
+
+import numpy as np
+
+from mviq.reports.comparison import Comparison, Environment
+from mviq.reports.panels import SHARES, FigureData, Panel, Series
+from mviq.reports.statistics import (
+    ATARI,
+    Interval,
+    Row,
+    atari_game,
+    interval,
+    percent_improvement,
+    performance_profile,
+    referenced_improvement,
+)
+from mviq.reports.statistics.checks import Array
+
+THRESHOLDS = 101
+FLOOR_SHARE = 0.1  # of the range of scores in the study: below it a difference is not told apart
+
+
+def aggregates(comparison: Comparison, rows: tuple[Row, ...]) -> FigureData | None:
+    """Return the rows of the summary as a figure: a panel for each statistic."""
+    if not rows:
+        return None
+    statistics = list(dict.fromkeys(row.statistic for row in rows))
+    panels = tuple(
+        Panel(
+            statistic.capitalize(),
+            comparison.scale.unit,
+            "",
+            tuple(_point(row) for row in rows if row.statistic == statistic),
+        )
+        for statistic in statistics
+    )
+    caption = "Final scores over all environments, with 95 % intervals."
+    return FigureData("aggregates", "Final scores", caption, "intervals", panels)
+
+
+def improvement_chances(comparison: Comparison, rows: tuple[Row, ...]) -> FigureData | None:
+    """Return the probabilities of improvement over the baseline as a figure."""
+    if not rows:
+        return None
+    panel = Panel(
+        f"Probability of improvement over {comparison.baseline}",
+        "probability",
+        "",
+        tuple(_point(row) for row in rows),
+        reference=0.5,
+        limits=SHARES,
+    )
+    caption = (
+        f"How likely a run is better than a run of {comparison.baseline}, in an environment drawn "
+        "at random. One half is no difference. It says how often, not by how much."
+    )
+    return FigureData(
+        "improvement-probability", "Probability of improvement", caption, "intervals", (panel,)
+    )
+
+
+def _point(row: Row) -> Series:
+    ends = np.array([row.low]), np.array([row.high])
+    return Series(row.algorithm, (row.statistic,), np.array([row.estimate]), *ends)
+
+
+def profiles(comparison: Comparison) -> FigureData | None:
+    """Return the share of runs above every score."""
+    scores = comparison.scaled("final")
+    if not scores:
+        return None
+    known = np.concatenate([own.ravel() for own in scores.values()])
+    known = known[~np.isnan(known)]
+    low, high = known.min(), known.max()
+    margin = 0.02 * (high - low) or 0.5
+    thresholds = np.linspace(low - margin, high + margin, THRESHOLDS)
+    series = []
+    for label, own in scores.items():
+        found = interval(
+            lambda drawn: performance_profile(drawn, thresholds),
+            own,
+            seed=comparison.choices.seed,
+            bounds=(0.0, 1.0),
+        )
+        series.append(Series(label, thresholds, found.estimate, found.low, found.high))
+    panel = Panel("", comparison.scale.unit, "share of runs above", tuple(series), limits=SHARES)
+    caption = (
+        "The share of runs whose final score is above the one on the axis, averaged over "
+        "environments, with 95 % intervals. A curve above another everywhere is better throughout; "
+        "a step shows runs that fail together."
+    )
+    return FigureData("profiles", "Performance profiles", caption, "curves", (panel,))
+
+
+def improvements_in_percent(comparison: Comparison) -> FigureData | None:
+    """Return the improvement over the baseline in every environment, by two formulas."""
+    baseline = comparison.baseline
+    environments = [e for e in comparison.environments if baseline in e.curves]
+    rivals = {label for e in environments for label in e.curves} - {baseline}
+    if baseline is None or not rivals:
+        return None
+    others = [label for label in comparison.labels if label in rivals]
+    axes = "", f"% over {baseline}"
+    panels = (
+        Panel(
+            "Figure 5's formula",
+            *axes,
+            tuple(_bars(comparison, environments, label, baseline, False) for label in others),
+            reference=0.0,
+        ),
+        Panel(
+            "Safe formula",
+            *axes,
+            tuple(_bars(comparison, environments, label, baseline, True) for label in others),
+            reference=0.0,
+        ),
+    )
+    caption = (
+        f"Improvement of the mean final score over {baseline}. Figure 5's formula is "
+        "100 (A − B)/|B|, which says little where the baseline B is near zero. The safe one "
+        "divides by what cannot vanish: in Atari games by max(human, B) − random, elsewhere by "
+        f"max(|B|, {FLOOR_SHARE:.0%} of the range of all scores there). 95 % intervals."
+    )
+    return FigureData("improvement", "Percent improvement", caption, "bars", panels)
+
+
+def _bars(
+    comparison: Comparison, environments: list[Environment], label: str, baseline: str, safe: bool
+) -> Series:
+    present = [e for e in environments if label in e.curves]
+    found = [_percent(comparison, e, label, baseline, safe) for e in present]
+    ends = [np.array([getattr(one, end)[0] for one in found]) for end in ("low", "high")]
+    y = np.array([one.estimate[0] for one in found])
+    return Series(label, tuple(e.env for e in present), y, *ends)
+
+
+def _percent(
+    comparison: Comparison, environment: Environment, label: str, baseline: str, safe: bool
+) -> Interval:
+    """Return the improvement in one environment with its interval."""
+    final = {name: environment.final(name, comparison.choices) for name in environment.curves}
+
+    def estimator(new: Array, old: Array) -> Array:
+        if not safe:
+            return percent_improvement(new, old)
+        try:
+            reference = ATARI[atari_game(environment.env)]
+        except ValueError:
+            return percent_improvement(new, old, floor=_floor(final))
+        return referenced_improvement(new, old, reference.random, reference.human)
+
+    new, old = final[label][:, None], final[baseline][:, None]
+    return interval(estimator, new, old, seed=comparison.choices.seed, per_task=True)
+
+
+def _floor(final: dict[str, Array]) -> float:
+    scores = np.concatenate(list(final.values()))
+    scores = scores[~np.isnan(scores)]
+    return FLOOR_SHARE * float(np.ptp(scores)) if scores.size else 0.0

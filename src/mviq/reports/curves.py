@@ -1,0 +1,137 @@
+"""Figures along training: learning curves, sample efficiency, and the Tsallis diagnostics."""
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from mviq.reports.comparison import Comparison, Environment, gather, thinned
+from mviq.reports.panels import FigureData, Panel, Series
+from mviq.reports.reading import SCORES
+from mviq.reports.statistics import curve_interval, interquartile_mean, mean
+from mviq.reports.statistics.checks import Array
+from mviq.reports.statistics.estimates import Estimator
+from mviq.runs.tables import METRICS
+
+POINTS = 200  # as many as a reader can tell apart
+RESAMPLES = 1000  # of a band; a number in a table has five times as many
+DIAGNOSTICS = {
+    "tsallis/entropy": "Tsallis entropy",
+    "tsallis/support_size": "Support size",
+    "tsallis/gap_minus_log": "Gap minus q-logarithm",
+    "tsallis/residual": "Residual R_q",
+    "tsallis/munchausen": "Munchausen term",
+}
+
+
+def learning_curves(comparison: Comparison) -> FigureData | None:
+    """Return the mean score along training, a panel for each environment."""
+    if not comparison.environments:
+        return None
+    title = {"eval": "evaluation return", "train": "training return"}[comparison.choices.metric]
+    panels = tuple(
+        _panel(environment, environment.env, title, comparison.choices.seed)
+        for environment in comparison.environments
+    )
+    caption = (
+        f"The {SCORES[comparison.choices.metric]}: mean over runs, with a 95 % interval at each "
+        "point."
+    )
+    return FigureData("learning-curves", "Learning curves", caption, "curves", panels)
+
+
+def diagnostics(comparison: Comparison) -> list[FigureData]:
+    """Return a figure for each environment: what the policy and the Munchausen term did."""
+    panels: dict[str, list[Panel]] = {}
+    for metric, title in DIAGNOSTICS.items():
+        for found in gather(comparison.study, metric, comparison.choices.which):
+            panel = _panel(found, title, METRICS[metric], comparison.choices.seed)
+            panels.setdefault(found.env, []).append(panel)
+    names = file_names("diagnostics", list(panels))
+    return [
+        FigureData(names[env], env, "Mean over runs, 95 % intervals.", "curves", tuple(own))
+        for env, own in panels.items()
+    ]
+
+
+def file_names(begin: str, envs: list[str]) -> dict[str, str]:
+    """Return a file name for each environment, no two the same.
+
+    >>> file_names("curves", ["ALE/Pong-v5", "ALE-Pong-v5"])
+    {'ALE/Pong-v5': 'curves-ALE-Pong-v5', 'ALE-Pong-v5': 'curves-ALE-Pong-v5-2'}
+    """
+    names: dict[str, str] = {}
+    for env in envs:
+        name = f"{begin}-{re.sub(r'[^A-Za-z0-9.]+', '-', env)}"
+        same = sum(other == name for other in names.values())
+        names[env] = f"{name}-{same + 1}" if same else name
+    return names
+
+
+def _panel(environment: Environment, title: str, y_title: str, seed: int) -> Panel:
+    few = thinned(environment, POINTS)
+    series = tuple(
+        _series(label, few.steps, mean, curves[:, None], seed)
+        for label, curves in few.curves.items()
+    )
+    return Panel(title, "agent steps", y_title, series)
+
+
+def _series(label: str, x: Array, estimator: Estimator, curves: Array, seed: int) -> Series:
+    found = curve_interval(estimator, curves, seed=seed, resamples=RESAMPLES)
+    return Series(label, x, found.estimate, found.low, found.high)
+
+
+def sample_efficiency(comparison: Comparison) -> FigureData | None:
+    """Return the interquartile mean over all runs and environments along training."""
+    if not comparison.shared:
+        return None
+    x, curves = _on_one_axis(comparison)
+    same = _same_steps(comparison.shared)
+    series = tuple(
+        _series(label, x, interquartile_mean, own, comparison.choices.seed)
+        for label, own in curves.items()
+    )
+    axis = "agent steps" if same else "% of the training steps"
+    panel = Panel("", axis, f"interquartile mean, {comparison.scale.unit}", series)
+    caption = (
+        "The interquartile mean of all runs in all environments along training, with a 95 % "
+        "interval at each point: higher on the left is faster."
+    )
+    return FigureData("sample-efficiency", "Sample efficiency", caption, "curves", (panel,))
+
+
+def _same_steps(environments: tuple[Environment, ...]) -> bool:
+    return all(np.array_equal(e.steps, environments[0].steps) for e in environments)
+
+
+def _on_one_axis(comparison: Comparison) -> tuple[Array, Mapping[str, Array]]:
+    """Return steps, or per cent of them where environments differ, and curves by label."""
+    shared = [thinned(environment, POINTS) for environment in comparison.shared]
+    if _same_steps(comparison.shared):
+        x = shared[0].steps
+        places = [np.arange(x.size)] * len(shared)
+    else:
+        first = max(100 * e.steps[0] / e.steps[-1] for e in shared)
+        x = np.linspace(first, 100, POINTS // 2)
+        places = [
+            np.searchsorted(100 * e.steps / e.steps[-1], x * (1 + 1e-12), side="right") - 1
+            for e in shared
+        ]
+    return x, {label: _stack(comparison, label, shared, places) for label in comparison.labels}
+
+
+def _stack(
+    comparison: Comparison,
+    label: str,
+    shared: list[Environment],
+    places: list[np.ndarray[tuple[int], np.dtype[np.intp]]],
+) -> Array:
+    """Return curves ``(runs, environments, points)`` on the common scale."""
+    rows = max(len(e.seeds[label]) for e in shared)
+    curves = np.full((rows, len(shared), places[0].size), np.nan)
+    for j, (environment, at) in enumerate(zip(shared, places, strict=True)):
+        own = environment.curves[label][:, at]
+        curves[: len(own), j] = own
+    scaled = comparison.scale.apply(np.moveaxis(curves, -1, 0))
+    return np.moveaxis(scaled, 0, -1)

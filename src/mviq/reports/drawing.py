@@ -1,0 +1,124 @@
+"""Figures as pictures, for papers and slides: drawn with Matplotlib from their data."""
+
+import math
+import textwrap
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import EngFormatter, MaxNLocator
+
+from mviq.reports.panels import FigureData, Kind, Panel, value_range
+from mviq.reports.style import STYLE, Look, settle
+
+Looks = Mapping[str, Look]
+_LINE_WIDTH = 1.6
+_BAND = 0.15
+_LONGEST = 40  # characters of a label in a picture
+
+
+def draw(data: FigureData, looks: Looks) -> Figure:
+    """Draw a figure: its panels side by side, one legend below."""
+    with matplotlib.rc_context(STYLE):
+        columns = min(len(data.panels), 2 if data.kind == "bars" else 3)
+        rows = math.ceil(len(data.panels) / columns)
+        width, height = _panel_size(data)
+        figure = Figure(
+            figsize=(max(width * columns, 4.6), height * rows + 0.6), layout="constrained"
+        )
+        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        for one, panel in zip(axes, data.panels, strict=False):
+            _DRAW[data.kind](one, panel, looks)
+            one.set_title(_literal(panel.title))
+        for one in axes[len(data.panels) :]:
+            one.set_axis_off()
+        _legend(figure, data, looks)
+        return settle(figure)
+
+
+def _panel_size(data: FigureData) -> tuple[float, float]:
+    if data.kind == "curves":
+        return (3.6, 2.7) if len(data.panels) > 1 else (6.0, 3.6)
+    lines = max(sum(len(series.x) for series in panel.series) for panel in data.panels)
+    return 4.6 if data.kind == "bars" else 3.6, max(1.2, 0.24 * lines + 0.8)
+
+
+def _legend(figure: Figure, data: FigureData, looks: Looks) -> None:
+    labels = list(dict.fromkeys(s.label for panel in data.panels for s in panel.series))
+    handles = [Line2D([], [], color=looks[label].colour, **_line(looks[label])) for label in labels]
+    names = [_literal(label) for label in labels]
+    longest = max(map(len, names))
+    columns = max(1, min(len(names), int(14 * figure.get_figwidth() / (longest + 6))))
+    figure.legend(handles, names, loc="outside lower center", ncols=columns)
+
+
+def _line(look: Look) -> dict[str, Any]:
+    return {"linestyle": (0, look.dashes) if look.dashes else "solid", "linewidth": _LINE_WIDTH}
+
+
+def _literal(text: str) -> str:
+    """Return text that Matplotlib shows as it is: no mathematics, no hidden label, not endless."""
+    shown = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    shown = shown.replace("$", r"\$")
+    return f"\u200b{shown}" if shown.startswith("_") else shown
+
+
+def _draw_curves(axes: Axes, panel: Panel, looks: Looks) -> None:
+    for series in panel.series:
+        look, x = looks[series.label], np.asarray(series.x, dtype=float)
+        mark = "o" if x.size == 1 else None
+        axes.plot(x, series.y, color=look.colour, marker=mark, markersize=4, **_line(look))
+        axes.fill_between(x, series.low, series.high, color=look.colour, alpha=_BAND, linewidth=0)
+    axes.set(xlabel=panel.x_title, ylabel=_wrapped(panel.y_title))
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    if panel.x_title == "agent steps":
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.set_ylim(*value_range(panel))
+
+
+def _wrapped(text: str) -> str:
+    return "\n".join(textwrap.wrap(text, 36))
+
+
+def _draw_intervals(axes: Axes, panel: Panel, looks: Looks) -> None:
+    for place, series in enumerate(panel.series):
+        colour = looks[series.label].colour
+        axes.plot([series.low[0], series.high[0]], [place, place], color=colour, linewidth=3)
+        axes.plot(series.y, [place], "o", color=colour, markersize=6)
+    axes.set_yticks(range(len(panel.series)), [_literal(s.label) for s in panel.series])
+    axes.set_ylim(len(panel.series) - 0.4, -0.6)
+    axes.set_xlabel(panel.x_title)
+    if panel.limits is not None:
+        axes.set_xlim(*panel.limits)
+    _reference(axes, panel)
+
+
+def _draw_bars(axes: Axes, panel: Panel, looks: Looks) -> None:
+    names = list(dict.fromkeys(str(name) for series in panel.series for name in series.x))
+    thick = 0.8 / len(panel.series)
+    for i, series in enumerate(panel.series):
+        middle = -0.4 + thick * (i + 0.5)
+        places = np.array([names.index(str(name)) for name in series.x]) + middle
+        axes.barh(places, series.y, height=0.86 * thick, color=looks[series.label].colour)
+        for place, low, high in zip(places, series.low, series.high, strict=True):
+            axes.plot([low, high], [place, place], color="#333333", linewidth=1)
+    axes.set_yticks(range(len(names)), [_literal(name) for name in names])
+    axes.set_ylim(len(names) - 0.45, -0.55)
+    axes.set(xlabel=_literal(panel.y_title), xlim=value_range(panel))
+    _reference(axes, panel)
+
+
+def _reference(axes: Axes, panel: Panel) -> None:
+    if panel.reference is not None:
+        axes.axvline(panel.reference, color="#555555", linewidth=0.8)
+
+
+_DRAW: Mapping[Kind, Callable[[Axes, Panel, Looks], None]] = {
+    "curves": _draw_curves,
+    "intervals": _draw_intervals,
+    "bars": _draw_bars,
+}

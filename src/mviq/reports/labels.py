@@ -1,0 +1,66 @@
+"""What plain runs are called in a report: their algorithm, its q, and what sets them apart."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mviq.runs.overrides import FIELDS
+
+Settings = Mapping[str, Any]
+_NAMES = {
+    "mvi": "MVI({q})",
+    "tsallis-vi": "Tsallis-VI({q})",
+    "m-vi": "M-DQN",
+    "soft-vi": "soft DQN",
+    "advantage-learning": "AL",
+    "vi": "DQN",
+}
+_NAMED = {"env", "seed", "algorithm", "critic"}
+_COMPARED = [n for n, field in FIELDS.items() if field.metadata["identity"] and n not in _NAMED]
+
+
+def labels_of(runs: Sequence[Settings]) -> list[str]:
+    """Return a label for each run: runs that differ in more than environment and seed differ in it.
+
+    >>> dqn = {"algorithm": "vi", "critic": "scalar", "env": "CartPole-v1", "q": float("inf")}
+    >>> mvi = {**dqn, "algorithm": "mvi", "q": 2.0}
+    >>> labels_of([dqn, {**mvi, "temperature": 0.1}, {**mvi, "temperature": 0.03}])
+    ['DQN', 'MVI(2) temperature=0.1', 'MVI(2) temperature=0.03']
+    """
+    names = [_name(run) for run in runs]
+    apart = {name: _differing([r for r, n in zip(runs, names, strict=True) if n == name])
+             for name in names}  # fmt: skip
+    return [
+        " ".join([name, *(f"{field}={spoken(run.get(field))}" for field in apart[name])])
+        for run, name in zip(runs, names, strict=True)
+    ]
+
+
+def spoken(value: Any) -> str:
+    """Return a setting as people write it.
+
+    >>> spoken(2.0), spoken((512, 512)), spoken(None)
+    ('2', '512,512', 'none')
+    """
+    if value is None or value == ():
+        return "none"
+    if isinstance(value, list | tuple):
+        return ",".join(map(spoken, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _name(run: Settings) -> str:
+    name = str(_NAMES.get(run["algorithm"], run["algorithm"]))
+    name = name.replace("{q}", spoken(run.get("q")))
+    return f"QR-{name}" if run.get("critic") == "quantile" else name
+
+
+def _differing(runs: Sequence[Settings]) -> list[str]:
+    """Return the settings that differ between runs in the same environment."""
+    groups: dict[str, list[Settings]] = {}
+    for run in runs:
+        groups.setdefault(run["env"], []).append(run)
+    return [
+        field
+        for field in _COMPARED
+        if any(len({spoken(run.get(field)) for run in group}) > 1 for group in groups.values())
+    ]

@@ -1,0 +1,55 @@
+"""Numbers as people read them."""
+
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Estimated(Protocol):
+    """A number with its interval."""
+
+    @property
+    def estimate(self) -> float:
+        """The number."""
+
+    @property
+    def low(self) -> float:
+        """The lower end, NaN if unknown."""
+
+    @property
+    def high(self) -> float:
+        """The upper end, NaN if unknown."""
+
+
+def shown(value: float) -> str:
+    """Return a number with about three digits, a dash if it is unknown.
+
+    >>> [shown(x) for x in (0.12345, -1.5, 23.456, 295.93, 12345.6, float("nan"))]
+    ['0.123', '−1.50', '23.5', '296', '12\u202f346', '–']
+    """
+    if math.isnan(value):
+        return "–"
+    if value == 0:
+        return "0"
+    size = abs(value)
+    digits = 3 if size < 1 else 2 if size < 10 else 1 if size < 100 else 0
+    return f"{value:,.{digits}f}".replace(",", "\u202f").replace("-", "−")
+
+
+def signed(value: float) -> str:
+    """Return a difference with its sign.
+
+    >>> signed(12.0), signed(-3.0)
+    ('+12.0', '−3.00')
+    """
+    return f"+{shown(value)}" if value > 0 else shown(value)
+
+
+def brackets(number: Estimated, show: Callable[[float], str] = shown) -> str:
+    """Return the ends of an interval, nothing if they are not known."""
+    return "" if math.isnan(number.low) else f"[{show(number.low)}, {show(number.high)}]"
+
+
+def with_interval(number: Estimated, show: Callable[[float], str] = shown) -> str:
+    """Return an estimate with its interval."""
+    return f"{show(number.estimate)} {brackets(number, show)}".strip()

@@ -1,0 +1,204 @@
+"""A report as one HTML page that needs nothing else: no network, no other file."""
+
+import json
+import math
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from mviq.reports.method import method
+from mviq.reports.numbers import brackets, shown
+from mviq.reports.panels import FigureData, Panel, value_range
+from mviq.reports.report import Report
+from mviq.reports.settings import common_settings, differing_settings, systems
+from mviq.reports.style import Look
+from mviq.reports.tables import AREA, IQM, UNKNOWN, Number, SummaryRow
+
+_HERE = Path(__file__).parent
+_EXPLAINED = {
+    IQM: "Mean of the middle half of all runs in all environments",
+    "mean": "Mean over environments of the mean over runs",
+    "median": "Median over environments of the mean over runs",
+    "optimality gap": "How far scores fall short of 1 on average; less is better",
+    AREA: "Time average of the learning curve: higher is faster",
+}
+_CHANCE = "How likely a run is better than one of the baseline; 0.5 is no difference"
+_LINE_WIDTH = 2.2  # pixels
+
+
+def render_page(report: Report) -> bytes:
+    """Return the page; everything that comes from files is escaped."""
+    from plotly.offline import get_plotlyjs
+
+    environment = Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    template = environment.get_template("report.html")
+    text = template.render(
+        **_context(report),
+        style=(_HERE / "report.css").read_text(encoding="utf-8"),
+        script=(_HERE / "report.js").read_text(encoding="utf-8"),
+        plotly=get_plotlyjs(),
+        data=embedded(_data(report)),
+        version=version("mviq"),
+    )
+    return text.encode()
+
+
+def embedded(content: Any) -> str:
+    """Return JSON that can stand in a script element, whatever its texts contain.
+
+    >>> embedded({"label": "</script><!--"})
+    '{"label":"\\\\u003c/script\\\\u003e\\\\u003c!--"}'
+    """
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _context(report: Report) -> dict[str, Any]:
+    comparison, study = report.comparison, report.comparison.study
+    names = report.summary.columns
+    return {
+        "study": study,
+        "facts": _facts(report),
+        "verdict": report.verdict,
+        "looks": report.looks,
+        "places": {label: place for place, label in enumerate(report.looks)},
+        "dashes": {label: _dashes(look, " ") for label, look in report.looks.items()},
+        "caption": f"Final scores: {comparison.scale.unit}, with 95 % intervals in brackets.",
+        "columns": {name: _EXPLAINED.get(name, _CHANCE) for name in names},
+        "rows": [_row(report, row, names) for row in report.summary.rows],
+        "labels": comparison.labels,
+        "environments": _environments(report),
+        "figures": {place: report.figures.get(place) for place in _PLACES},
+        "diagnostics": report.diagnostics,
+        "problems": [run for run in study.runs if run.status != "finished"],
+        "notes": comparison.notes,
+        "common": common_settings(study),
+        "differing": differing_settings(study),
+        "system": systems(study),
+        "method": method(comparison),
+    }
+
+
+_PLACES = ("curves", "aggregates", "chances", "efficiency", "profiles", "improvement")
+
+
+def _facts(report: Report) -> list[str]:
+    study = report.comparison.study
+    finished = sum(run.status == "finished" for run in study.runs)
+    return [
+        _plural(len(study.labels), "algorithm"),
+        _plural(len(study.envs), "environment"),
+        _plural(len(study.seeds), "seed"),
+        f"{finished} of {_plural(len(study.runs), 'run')} finished",
+    ]
+
+
+def _plural(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _row(report: Report, row: SummaryRow, names: Sequence[str]) -> dict[str, Any]:
+    numbers = [row.numbers.get(name, UNKNOWN) for name in names]
+    return {
+        "label": row.label,
+        "cells": [_cell(number) for number in numbers],
+        "strip": _strip(report, row.numbers.get(IQM, UNKNOWN)),
+        "runs": row.runs,
+        "planned": row.planned,
+        "diverged": row.diverged,
+    }
+
+
+def _cell(number: Number) -> dict[str, str]:
+    if math.isnan(number.estimate):
+        return {"value": "", "estimate": "", "interval": ""}
+    return {
+        "value": f"{number.estimate:.12g}",
+        "estimate": shown(number.estimate),
+        "interval": brackets(number),
+    }
+
+
+def _strip(report: Report, number: Number) -> dict[str, str] | None:
+    """Return an interval as percentages of the range of all of them."""
+    if math.isnan(number.estimate):
+        return None
+    found = [row.numbers.get(IQM, UNKNOWN) for row in report.summary.rows]
+    ends = [x for n in found for x in (n.estimate, n.low, n.high) if not math.isnan(x)]
+    low, width = min(ends), (max(ends) - min(ends)) or 1.0
+
+    def percent(value: float) -> float:
+        return 3 + 94 * (value - low) / width
+
+    known = not math.isnan(number.low)
+    left, right = map(percent, (number.low, number.high) if known else (number.estimate,) * 2)
+    places = {"left": left, "width": right - left, "middle": percent(number.estimate)}
+    return {name: f"{value:.2f}" for name, value in places.items()}
+
+
+def _environments(report: Report) -> dict[str, list[dict[str, str]]]:
+    found = {(cell.env, cell.label): cell.number for cell in report.cells}
+    comparison = report.comparison
+    return {
+        e.env: [_cell(found.get((e.env, label), UNKNOWN)) for label in comparison.labels]
+        for e in comparison.environments
+    }
+
+
+def _data(report: Report) -> dict[str, Any]:
+    """Return what the script of the page needs."""
+    places = {label: place for place, label in enumerate(report.looks)}
+    figures = (*report.figures.values(), *report.diagnostics)
+    return {
+        "looks": [_look(name, look) for name, look in report.looks.items()],
+        "figures": {figure.name: _figure(figure, places) for figure in figures},
+    }
+
+
+def _look(name: str, look: Look) -> dict[str, str]:
+    dash = _dashes(look, "px,")
+    dash = f"{dash}px" if dash else "solid"
+    return {"name": name, "colour": look.colour, "onDark": look.on_dark, "dash": dash}
+
+
+def _dashes(look: Look, between: str) -> str:
+    return between.join(f"{_LINE_WIDTH * part:.4g}" for part in look.dashes)
+
+
+def _figure(figure: FigureData, places: dict[str, int]) -> dict[str, Any]:
+    return {
+        "kind": figure.kind,
+        "panels": [_panel(panel, places) for panel in figure.panels],
+    }
+
+
+def _panel(panel: Panel, places: dict[str, int]) -> dict[str, Any]:
+    return {
+        "xTitle": panel.x_title,
+        "yTitle": panel.y_title,
+        "range": list(map(_number, value_range(panel))),
+        "limited": panel.limits is not None,
+        "reference": panel.reference,
+        "series": [
+            {
+                "label": places[series.label],
+                "x": [x if isinstance(x, str) else _number(x) for x in series.x],
+                **{end: list(map(_number, getattr(series, end))) for end in ("y", "low", "high")},
+            }
+            for series in panel.series
+        ],
+    }
+
+
+def _number(value: float) -> float | None:
+    """Return six digits of a number, which no screen tells apart from all."""
+    return None if math.isnan(value) else float(f"{value:.6g}")

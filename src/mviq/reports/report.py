@@ -1,0 +1,75 @@
+"""A whole report: read, compare, tabulate, draw; and the files that come out."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from mviq.reports import FORMATS, contrasts, curves
+from mviq.reports.comparison import Choices, Comparison, compare
+from mviq.reports.drawing import draw
+from mviq.reports.panels import FigureData, as_csv
+from mviq.reports.reading import read_study
+from mviq.reports.style import Look, looks, render
+from mviq.reports.tables import Cell, Summary, by_environment, scores_csv, summary, summary_csv
+from mviq.reports.verdict import Verdict, verdict
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that is shown, whatever it is shown on."""
+
+    comparison: Comparison
+    summary: Summary
+    verdict: Verdict
+    cells: tuple[Cell, ...]
+    figures: dict[str, FigureData]
+    """By their place in the report; what cannot be shown is not there."""
+    diagnostics: tuple[FigureData, ...]
+
+    @property
+    def looks(self) -> dict[str, Look]:
+        """The look of every label of the study, with a score or without."""
+        return looks(self.comparison.study.labels)
+
+
+def make_report(path: Path, choices: Choices) -> Report:
+    """Read a study and compute its report."""
+    comparison = compare(read_study(path), choices)
+    found = summary(comparison)
+    figures = {
+        "curves": curves.learning_curves(comparison),
+        "aggregates": contrasts.aggregates(comparison, found.aggregates),
+        "chances": contrasts.improvement_chances(comparison, found.chances),
+        "efficiency": curves.sample_efficiency(comparison),
+        "profiles": contrasts.profiles(comparison),
+        "improvement": contrasts.improvements_in_percent(comparison),
+    }
+    return Report(
+        comparison=comparison,
+        summary=found,
+        verdict=verdict(comparison, found),
+        cells=by_environment(comparison),
+        figures={place: data for place, data in figures.items() if data is not None},
+        diagnostics=tuple(curves.diagnostics(comparison)),
+    )
+
+
+def files(report: Report, formats: Collection[str] = FORMATS) -> dict[str, bytes]:
+    """Return the files of a report by name; same report, same bytes."""
+    from mviq.reports.page import render_page
+
+    found: dict[str, bytes] = {}
+    if "html" in formats:
+        found["report.html"] = render_page(report)
+    if "csv" in formats:
+        found["summary.csv"] = summary_csv(report.summary)
+        found["scores.csv"] = scores_csv(report.comparison)
+    for data in (*report.figures.values(), *report.diagnostics):
+        if "csv" in formats:
+            found[f"figures/{data.name}.csv"] = as_csv(data)
+        pictures = [suffix for suffix in ("png", "svg") if suffix in formats]
+        figure = draw(data, report.looks) if pictures else None
+        for suffix in pictures:
+            assert figure is not None
+            found[f"figures/{data.name}.{suffix}"] = render(figure, suffix)
+    return found

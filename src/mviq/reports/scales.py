@@ -1,0 +1,70 @@
+"""On which scale scores are averaged over environments: their own, human play, or the study's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mviq.reports.statistics import ATARI, atari_game, normalised
+from mviq.reports.statistics.checks import Array
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A linear scale for each environment."""
+
+    unit: str
+    """What a score is called."""
+    explanation: str
+    low: Array
+    high: Array
+    has_target: bool
+    """Whether 1 is a published target, which the optimality gap needs."""
+
+    def apply(self, scores: Array) -> Array:
+        """Return scores ``(…, runs, environments)`` on the scale."""
+        return normalised(scores, self.low, self.high)
+
+
+def scale_of(envs: Sequence[str], finals: Sequence[Array]) -> Scale:
+    """Return the scale for some environments, given the final scores of all runs in each.
+
+    >>> scale_of(["CartPole-v1"], [np.array([20.0, 500.0])]).unit
+    'return'
+    >>> scale_of(["CartPole-v1", "Acrobot-v1"], [np.array([20.0, 500.0]), np.array([-90.0])]).low
+    array([ 20. , -90.5])
+    >>> scale_of(["ALE/Pong-v5"], [np.array([3.0])]).high
+    array([14.6])
+    """
+    if envs and all(_is_atari(env) for env in envs):
+        references = np.array([ATARI[atari_game(env)] for env in envs])
+        explanation = (
+            "Scores are human-normalised: 0 is random play, 1 a human tester "
+            "(Mnih et al. 2015, Wang et al. 2016; see docs/statistics.md)."
+        )
+        low, high = references.T
+        return Scale("human-normalised score", explanation, low, high, has_target=True)
+    if len(envs) <= 1:
+        ones = np.ones(len(envs))
+        return Scale("return", "Scores are raw returns.", 0 * ones, ones, has_target=False)
+    low, high = np.array([_range(scores) for scores in finals]).T
+    explanation = (
+        "These environments have no published reference scores. To average over them, scores are "
+        "scaled within this study: in each environment 0 is the lowest and 1 the highest final "
+        "score of any run. Another study has another scale."
+    )
+    return Scale("scaled score", explanation, low, high, has_target=False)
+
+
+def _is_atari(env: str) -> bool:
+    try:
+        atari_game(env)
+    except ValueError:
+        return False
+    return True
+
+
+def _range(scores: Array) -> tuple[float, float]:
+    known = scores[~np.isnan(scores)]
+    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+    return (low, high) if low < high else (low - 0.5, high + 0.5)

@@ -1,0 +1,57 @@
+"""What the runs of a study share and what sets them apart: settings, versions, hardware."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mviq.reports.labels import spoken
+from mviq.reports.reading import StudyData
+from mviq.runs.overrides import FIELDS
+
+_OF_THE_RUN = ("env", "seed")
+
+
+def common_settings(study: StudyData) -> dict[str, str]:
+    """Return the settings that have the same value in every label."""
+    return {name: values[0] for name, values in _by_label(study).items() if len(set(values)) == 1}
+
+
+def differing_settings(study: StudyData) -> dict[str, list[str]]:
+    """Return the settings in which labels differ, with the values of each label."""
+    return {name: values for name, values in _by_label(study).items() if len(set(values)) > 1}
+
+
+def _by_label(study: StudyData) -> dict[str, list[str]]:
+    """Return what every label has of each setting; a run that has not begun says only its own."""
+    begun = [run for run in study.runs if run.status != "not begun"] or study.runs
+    labels = [[run.settings for run in begun if run.label == label] for label in study.labels]
+    names = [name for name in FIELDS if any(name in own for runs in labels for own in runs)]
+    return {
+        name: [_all(own[name] for own in runs if name in own) for runs in labels]
+        for name in names
+        if name not in _OF_THE_RUN
+    }
+
+
+def _all(values: Iterable[Any]) -> str:
+    """Return the values that occur, which depend on the environment if there are several."""
+    return " / ".join(dict.fromkeys(map(spoken, values))) or "–"
+
+
+def systems(study: StudyData) -> dict[str, str]:
+    """Return versions and hardware; where runs differ, how many had which."""
+    flat = [_flat(run.system) for run in study.runs if run.system]
+    names = dict.fromkeys(name for system in flat for name in system)
+    return {name: _counted([system.get(name) for system in flat]) for name in names}
+
+
+def _flat(system: Mapping[str, Any]) -> dict[str, Any]:
+    versions = {name: found for name, found in system.get("versions", {}).items() if found}
+    return {**versions, **{name: own for name, own in system.items() if name != "versions"}}
+
+
+def _counted(values: list[Any]) -> str:
+    found = Counter(spoken(value) for value in values)
+    if len(found) == 1:
+        return next(iter(found))
+    return ", ".join(f"{value} ({number} runs)" for value, number in found.items())

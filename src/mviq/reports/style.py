@@ -1,0 +1,72 @@
+"""How every figure looks, in the paper's artefacts and in reports, and how it becomes a file."""
+
+import io
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import matplotlib
+from matplotlib.figure import Figure
+
+STYLE: dict[Any, Any] = {
+    "axes.grid": True,
+    "axes.labelsize": 9,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 9.5,
+    "font.size": 9,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.5,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "savefig.dpi": 200,
+    "svg.hashsalt": "mviq",  # else the identifiers in an SVG differ from run to run
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+}
+
+# Okabe and Ito's colours, apart for every kind of colour vision; the dashes serve black and white.
+BLACK, BLUE, ORANGE, GREEN, PINK = "#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+AMBER, SKY, GREY = "#E69F00", "#56B4E9", "#7F7F7F"
+_COLOURS = (  # on a light and on a dark ground: the strongest first
+    *((BLUE, "#58AEE6"), (ORANGE, "#F08A4B"), (GREEN, "#2FC49B"), (PINK, "#E39CC4")),
+    *((BLACK, "#F0F0F0"), (AMBER, "#F2B632"), (SKY, "#8FD0F7"), (GREY, "#A9A9A9")),
+)
+_DASHES = ((), (6, 1.5), (2.5, 1.5), (7, 1.5, 1.5, 1.5), (1, 1.2))
+
+
+class Look(NamedTuple):
+    """How a label looks, in every figure of a report."""
+
+    colour: str
+    on_dark: str
+    dashes: tuple[float, ...]
+    """Line and gap in turns, in widths of the line; none for a solid line."""
+
+
+def looks(labels: Sequence[str]) -> dict[str, Look]:
+    """Return a look for each label; 40 labels differ, the first eight by their colour.
+
+    >>> looks(["DQN", "MVI(2)"])["DQN"].colour
+    '#0072B2'
+    """
+    return {
+        label: Look(*_COLOURS[i % len(_COLOURS)], _DASHES[i % len(_DASHES)])
+        for i, label in enumerate(labels)
+    }
+
+
+def settle(figure: Figure) -> Figure:
+    """Fix the layout of a finished figure: it would move a little with every drawing otherwise."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    return figure
+
+
+def render(figure: Figure, suffix: str) -> bytes:
+    """Return a picture as PNG or SVG; same figure, same bytes."""
+    buffer = io.BytesIO()
+    metadata = {"Date": None} if suffix == "svg" else {}
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(buffer, format=suffix, metadata=metadata)
+    return buffer.getvalue()

@@ -1,0 +1,162 @@
+"""The tables of a report: the summary by label, scores by environment, every run."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mviq.reports.comparison import Comparison
+from mviq.reports.panels import table, written
+from mviq.reports.statistics import (
+    Row,
+    improvements,
+    interquartile_mean,
+    interval,
+    mean,
+    summarise,
+)
+from mviq.reports.statistics.checks import Array
+
+
+@dataclass(frozen=True)
+class Number:
+    """An estimate with its interval; NaN is unknown."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+UNKNOWN = Number(np.nan, np.nan, np.nan)
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    """What is known about one label."""
+
+    label: str
+    numbers: dict[str, Number]
+    """By the name of the statistic."""
+    runs: int
+    """Those behind the numbers, in all environments."""
+    planned: int
+    diverged: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The main table, with the rows of the statistics it is made of."""
+
+    columns: tuple[str, ...]
+    rows: tuple[SummaryRow, ...]
+    aggregates: tuple[Row, ...]
+    chances: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The mean final score of one label in one environment."""
+
+    label: str
+    env: str
+    number: Number
+    runs: int
+
+
+IQM = "interquartile mean"
+AREA = "area under curve"
+
+
+def summary(comparison: Comparison) -> Summary:
+    """Return the summary: labels by interquartile mean, highest first, those without one last."""
+    finals, areas = comparison.scaled("final"), comparison.scaled("area")
+    seed = comparison.choices.seed
+    aggregates = _aggregates(comparison, finals)
+    chances: tuple[Row, ...] = ()
+    if comparison.baseline is not None and finals:
+        chances = improvements(finals, comparison.baseline, seed=seed)
+    numbers: dict[str, dict[str, Number]] = {label: {} for label in comparison.study.labels}
+    for row in aggregates:
+        numbers[row.algorithm][row.statistic] = _number(row)
+    for label, own in areas.items():
+        found = interval(interquartile_mean, own, seed=seed)
+        numbers[label][AREA] = Number(*map(float, (found.estimate, found.low, found.high)))
+    for row in chances:
+        numbers[row.algorithm][f"P(better than {comparison.baseline})"] = _number(row)
+    rows = [_summary_row(comparison, label, own) for label, own in numbers.items()]
+    there = dict.fromkeys(name for own in numbers.values() for name in own)
+    columns = tuple(sorted(there, key=lambda name: name != IQM))  # the one to read first
+    return Summary(columns, tuple(sorted(rows, key=_rank)), aggregates, chances)
+
+
+def _aggregates(comparison: Comparison, finals: dict[str, Array]) -> tuple[Row, ...]:
+    target, seed = comparison.scale.has_target, comparison.choices.seed
+    rows = summarise(finals, normalised=target, seed=seed)
+    one = len(comparison.shared) == 1  # then the median over environments is the mean
+    return tuple(row for row in rows if not (one and row.statistic == "median"))
+
+
+def _number(row: Row) -> Number:
+    return Number(row.estimate, row.low, row.high)
+
+
+def _rank(row: SummaryRow) -> float:
+    height = row.numbers.get(IQM, UNKNOWN).estimate
+    return np.inf if np.isnan(height) else -height
+
+
+def _summary_row(comparison: Comparison, label: str, numbers: dict[str, Number]) -> SummaryRow:
+    own = [run for run in comparison.study.runs if run.label == label]
+    present = [e for e in comparison.environments if label in e.curves]
+    scores = [e.final(label, comparison.choices) for e in present]
+    return SummaryRow(
+        label,
+        numbers,
+        runs=int(sum((~np.isnan(found)).sum() for found in scores)),
+        planned=len(own),
+        diverged=sum(run.status == "diverged" for run in own),
+    )
+
+
+def by_environment(comparison: Comparison) -> tuple[Cell, ...]:
+    """Return the mean final score, raw, of every label in every environment."""
+    return tuple(
+        _cell(label, environment.env, environment.final(label, comparison.choices), comparison)
+        for environment in comparison.environments
+        for label in environment.curves
+    )
+
+
+def _cell(label: str, env: str, scores: Array, comparison: Comparison) -> Cell:
+    found = interval(mean, scores[:, None], seed=comparison.choices.seed)
+    number = Number(float(found.estimate), float(found.low), float(found.high))
+    return Cell(label, env, number, int((~np.isnan(scores)).sum()))
+
+
+def summary_csv(found: Summary) -> bytes:
+    """Return the summary as a table, a row for each number."""
+    rows = [
+        (
+            *(row.label, name, *map(written, (number.estimate, number.low, number.high))),
+            *map(str, (row.runs, row.planned, row.diverged)),
+        )
+        for row in found.rows
+        for name, number in row.numbers.items()
+    ]
+    header = ("label", "statistic", "estimate", "low", "high", "runs", "planned", "diverged")
+    return table(header, rows)
+
+
+def scores_csv(comparison: Comparison) -> bytes:
+    """Return what became of every run, with its final score and its area under the curve."""
+    rows = []
+    for run in comparison.study.runs:
+        final = area = np.nan
+        for e in comparison.environments:
+            if e.env == run.env and run.label in e.curves:
+                place = e.seeds[run.label].index(run.seed)
+                final = e.final(run.label, comparison.choices)[place]
+                area = e.area(run.label)[place]
+        about = (run.label, run.env, str(run.seed), run.name, run.status, str(run.steps))
+        rows.append((*about, written(final), written(area), run.reason))
+    header = ("label", "env", "seed", "run", "status", "steps", "final", "area", "reason")
+    return table(header, rows)

@@ -1,0 +1,217 @@
+"""One session of a run: an agent that learns, and what is done between its rollouts.
+
+Between two rollouts, at a boundary, the session evaluates, logs and saves where that is due. What
+is due depends on the number of steps alone, and nothing done at a boundary changes what is learnt:
+so a run is the same bit for bit, however many sessions it took.
+"""
+
+import errno
+import sys
+import threading
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import numpy as np
+from stable_baselines3.common.callbacks import BaseCallback
+
+from mviq.agents import DivergenceError
+from mviq.runs import state
+from mviq.runs.building import Agent, make_agent, make_env
+from mviq.runs.checkpoint import Checkpoint, Checkpoints, DamagedError
+from mviq.runs.config import Config
+from mviq.runs.directory import Result, RunDirectory, RunError
+from mviq.runs.evaluation import evaluate, seed_of
+from mviq.runs.progress import Reporter
+from mviq.runs.stopping import Stopped
+from mviq.runs.tables import Mark
+from mviq.runs.tracking import Tables
+from mviq.runs.video import check_filming, film
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class Session(BaseCallback):
+    """A session of a run: an agent, and what happens at the boundaries of its rollouts."""
+
+    def __init__(self, directory: RunDirectory, config: Config, reporter: Reporter) -> None:
+        super().__init__()
+        self.directory, self.config, self.reporter = directory, config, reporter
+        self.checkpoints = Checkpoints(directory.checkpoints)
+        self.tables = Tables(directory.progress, directory.timing, directory.evaluations)
+        self.boundary, self.saved, self.best = 0, 0, -np.inf
+        self.asked = threading.Event()
+
+    # Beginning
+
+    def prepare(self) -> None:
+        """Build the agent and put the newest checkpoint into it, if there is one."""
+        env = make_env(self.config, self.config.n_envs, self.config.seed, evaluation=False)
+        self.agent: Agent = make_agent(self.config, env)
+        hidden = state.hidden_in(env)
+        self.repeatable = hidden is None
+        if self.config.video:
+            check_filming(self.agent, self.config)
+        found = self.checkpoints.newest(self._check_tables, self.reporter.say)
+        if found is not None and found.tree["config"] != self.config.hash:
+            raise RunError(f"{self.directory.config_file} was changed after the run was begun")
+        for name, table in self.tables.all.items():
+            table.open(found.tables[name] if found else None)
+        tensorboard = self.directory.tensorboard if self.config.track == "tensorboard" else None
+        self.agent.set_logger(self.tables.logger(tensorboard))
+        if found is not None:
+            self._continue_from(found)
+        elif hidden is not None:
+            self.reporter.say(f"a resumed run will begin a new episode, since {hidden}")
+
+    def _check_tables(self, marks: dict[str, Mark]) -> None:
+        for name, table in self.tables.all.items():
+            if name not in marks or not table.matches(marks[name]):
+                raise DamagedError(f"{table.path} is not as the checkpoint left it")
+
+    def _continue_from(self, found: Checkpoint) -> None:
+        assert self.agent.env is not None
+        self.agent.env.reset()  # so that the environment is made of what it was made of
+        state.put_back(self.agent, found.tree["agent"], found.arrays)
+        for ring in state.replay_rings(self.agent):
+            self.checkpoints.fill(ring)
+        self.boundary, self.saved = int(found.tree["boundary"]), found.step
+        self.best = float(found.tree["best"])
+        self.reporter.say(f"continuing at step {found.step}")
+        if found.tree["agent"]["env"] is None:
+            self.reporter.say("the environment cannot give its state: starting a new episode here")
+            state.begin_new_episodes(self.agent, self.config.seed)
+
+    # Learning
+
+    def learn(self) -> Result:
+        """Learn to the end."""
+        total, done = self.config.total_steps, self.agent.num_timesteps
+        self.reporter.start(done, total)
+        try:
+            if done < total:
+                self.agent.learn(
+                    total - done,
+                    callback=self,
+                    log_interval=sys.maxsize,  # rows are due by steps, at boundaries
+                    reset_num_timesteps=done == 0,
+                )
+            self._at_boundary(final=True)
+        except DivergenceError as error:
+            return self._ended(Result("diverged", self.agent.num_timesteps, str(error)))
+        return self._ended(Result("finished", self.agent.num_timesteps))
+
+    def _ended(self, result: Result) -> Result:
+        self.tables.check_in_place()
+        if result.status == "finished":
+            self._save_agent(self.directory.model)
+        self.tables.marks()  # on disk before anyone can read that the run is finished
+        self.directory.finish(result)
+        if not self.config.keep_checkpoint:
+            self.checkpoints.remove()
+        return result
+
+    def _on_rollout_start(self) -> None:
+        self._at_boundary()
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _at_boundary(self, final: bool = False) -> None:
+        """Do what is due; everything is, at the end."""
+        step, best = self.agent.num_timesteps, self.best
+        save = self._due(self.config.checkpoint_every) or (final and self.config.keep_checkpoint)
+        with suppress(Stopped):  # in an evaluation, which the next session makes instead
+            self._measure(step, final)
+        save = save or (self.best > best and not self.repeatable)
+        stop = self.asked.is_set() and not (final and self.boundary == step)
+        if stop:
+            self.reporter.say(f"saving step {step}; Ctrl-C again to stop at once")
+        if (save or stop) and step > self.saved:
+            self._save(step)
+        if stop:
+            raise Stopped(f"stopped at step {step}")
+        self._show(step)
+
+    def _due(self, every: int) -> bool:
+        return self.agent.num_timesteps // every > self.boundary // every
+
+    def _measure(self, step: int, final: bool) -> None:
+        """Evaluate and log what is due since the boundary before."""
+        if step == self.boundary:
+            return
+        if self.config.eval_every and (final or self._due(self.config.eval_every)):
+            self._evaluate(step)
+        if final or self._due(self.config.log_every):
+            self.agent.dump_logs()
+        self.boundary = step
+
+    def _stop_if_asked(self, finished: int) -> None:
+        if self.asked.is_set():
+            raise Stopped
+
+    def _evaluate(self, step: int) -> None:
+        seed, number = seed_of(self.config.seed, step), self.config.eval_episodes
+        episodes = evaluate(self.agent, self.config, number, seed, tell=self._stop_if_asked)
+        self.tables.check_in_place()
+        for i, episode in enumerate(episodes):
+            row = {"step": step, "episode": i, "return": episode.total, "length": episode.length}
+            self.tables.evaluations.append(row)
+        mean = float(np.mean([episode.total for episode in episodes]))
+        self.agent.logger.record("eval/mean_reward", mean)
+        length = float(np.mean([episode.length for episode in episodes]))
+        self.agent.logger.record("eval/mean_ep_length", length)
+        if mean > self.best:
+            self.best = mean
+            self._save_agent(self.directory.best_model)
+        self.reporter.say(f"step {step}: evaluation {mean:.1f} (best {self.best:.1f})")
+        if self.config.video:
+            film(self.agent, self.config, seed, self.directory.videos / f"step_{step}.mp4")
+
+    def _save_agent(self, path: Path) -> None:
+        """Save the agent as if it had learnt in one session."""
+        began, self.agent._num_timesteps_at_start = self.agent._num_timesteps_at_start, 0
+        self.agent.save(path)
+        self.agent._num_timesteps_at_start = began
+
+    def _save(self, step: int) -> None:
+        self.tables.check_in_place()
+        tree, arrays = state.collect(self.agent)
+        marks = self.tables.marks()
+        content = {
+            "agent": tree,
+            "best": str(self.best),
+            "boundary": self.boundary,
+            "config": self.config.hash,
+        }
+        with ExitStack() as stack:
+            if tree["env"] is None:
+                stack.enter_context(state.last_episodes_cut_off(self.agent))
+            rings = state.replay_rings(self.agent)
+            self.checkpoints.write(Checkpoint(step, content, arrays, marks), rings)
+        self.saved = step
+
+    def _show(self, step: int) -> None:
+        recent = self.agent.ep_info_buffer
+        mean = sum(episode["r"] for episode in recent) / len(recent) if recent else None
+        self.reporter.update(step, mean)
+
+    # Ending
+
+    def explain(self, error: OSError) -> str:
+        """Return a line on what went wrong with a file, and what is safe."""
+        place, step = self.directory.path, self.agent.num_timesteps
+        cause = "the disk is full" if error.errno in _FULL else error.strerror or str(error)
+        saved, kept = self.checkpoints.newest_step(), "there is no checkpoint"
+        if saved is not None:
+            kept = f"the checkpoint of step {saved} is safe, 'mviq resume {place}' continues there"
+        return f"cannot write {error.filename or place} at step {step}: {cause}; {kept}"
+
+    def close(self) -> None:
+        """Close files and environments."""
+        self.reporter.stop()
+        if hasattr(self, "agent"):
+            if self.agent.env is not None:
+                self.agent.env.close()
+            if getattr(self.agent, "_custom_logger", False):
+                self.agent.logger.close()
+        self.tables.close()

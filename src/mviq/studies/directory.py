@@ -1,0 +1,192 @@
+"""The directory of a study: its plan, its runs, their failures, and who works on it.
+
+Nothing here loads torch: reports read studies with it.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mviq.runs.directory import RunDirectory
+from mviq.runs.overrides import convert
+from mviq.runs.presets import check_names
+from mviq.storage import write_durably
+from mviq.studies.study import Settings, plain
+
+FORMAT = 1
+KILLED = "killed by "  # how the reason of a failure begins that is worth another attempt
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run of a study."""
+
+    run: str
+    """The name of its directory."""
+    label: str
+    env: str
+    seed: int
+    settings: Settings
+    """What the study sets for it, besides environment and seed."""
+
+    @property
+    def title(self) -> str:
+        """Return what people call it."""
+        return f"{self.label} {self.env} seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of a study."""
+
+    name: str
+    description: str
+    baseline: str | None
+    """The label that improvements are measured against."""
+    runs: tuple[PlannedRun, ...]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a run ended without a result."""
+
+    reason: str
+    attempts: int
+    when: int | None
+    """The step it had reached, if that is known."""
+
+    @property
+    def was_killed(self) -> bool:
+        """Return whether the run was killed from outside, and so is worth another attempt."""
+        return self.reason.startswith(KILLED)
+
+
+@dataclass(frozen=True)
+class StudyDirectory:
+    """The places of a study's files."""
+
+    path: Path
+
+    study_file = property(lambda self: self.path / "study.yaml")
+    plan_file = property(lambda self: self.path / "plan.json")
+    runs = property(lambda self: self.path / "runs")
+    logs = property(lambda self: self.path / "logs")
+
+    def plan(self) -> Plan:
+        """Return the plan that was made when the study was begun or extended."""
+        if not self.plan_file.is_file():
+            raise ValueError(f"{self.path} is not the directory of a study: it has no plan.json")
+        try:
+            return _read_plan(json.loads(self.plan_file.read_text(encoding="utf-8")))
+        except ValueError as error:  # also of JSON
+            raise ValueError(f"{self.plan_file} cannot be read: {error}") from None
+
+    def run(self, name: str) -> RunDirectory:
+        """Return the directory of a run."""
+        return RunDirectory(self.runs / name)
+
+    def log(self, name: str) -> Path:
+        """Return the file with what a run's process printed."""
+        return Path(self.logs / f"{name}.log")
+
+    def failure(self, name: str) -> Failure | None:
+        """Return why a run failed, None if it did not or has finished since."""
+        file = self._failure_file(name)
+        if not file.is_file() or self.run(name).result is not None:
+            return None
+        try:
+            return Failure(**json.loads(file.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{file} cannot be read: {error}") from None
+
+    def note_failure(self, name: str, failure: Failure) -> None:
+        """Write down why a run failed."""
+        write_durably(self._failure_file(name), _json(asdict(failure)))
+
+    def forget_failure(self, name: str) -> None:
+        """Remove what is known of a failure: the run has finished, or is tried again."""
+        self._failure_file(name).unlink(missing_ok=True)
+
+    def _failure_file(self, name: str) -> Path:
+        return Path(self.runs / name / "failure.json")
+
+    def check_owner(self, plan: Plan) -> None:
+        """Refuse a plan that is not the one that is there, or an extension of it."""
+        if not self.plan_file.is_file():
+            there = {file.name for file in self.path.iterdir()} if self.path.is_dir() else set()
+            if any(not name.startswith(".") for name in there - {self.study_file.name}):
+                raise ValueError(f"{self.path} has something in it that is not a study")
+            return
+        planned, wanted = self.plan().runs, {run.run for run in plan.runs}
+        missing = [run.title for run in planned if run.run not in wanted]
+        if missing:
+            raise ValueError(
+                f"{self.path} belongs to another study: {missing[0]!r} of it is not in this one "
+                f"({len(missing)} of {len(planned)} runs); give it another name or --out"
+            )
+
+    def settle(self, study_file: str, plan: Plan) -> None:
+        """Write down study and plan."""
+        self.check_owner(plan)
+        write_durably(self.study_file, study_file.encode())
+        write_durably(self.plan_file, _json(_plan_content(plan)))
+
+    @property
+    def busy(self) -> bool:
+        """Return whether a process is running the study."""
+        return RunDirectory(self.path).busy
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from running the study."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with RunDirectory(self.path).locked():
+            yield
+
+
+def _plan_content(plan: Plan) -> dict[str, Any]:
+    runs = [
+        {**vars(run), "settings": {name: _portable(x) for name, x in run.settings.items()}}
+        for run in plan.runs
+    ]
+    return {"format": FORMAT, **vars(plan), "runs": runs}
+
+
+def _portable(value: Any) -> Any:
+    """Return a value as JSON has it, which knows no infinity."""
+    infinite = isinstance(value, float) and math.isinf(value)
+    return str(value) if infinite else plain(value)
+
+
+def _json(content: Any) -> bytes:
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+    return (text + "\n").encode()
+
+
+def _read_plan(content: Any) -> Plan:
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ValueError(f"format must be {FORMAT}")
+    kinds = {"name": str, "description": str, "baseline": str | None, "runs": list}
+    found = {name: _typed(content, name, kind) for name, kind in kinds.items()}
+    return Plan(**{**found, "runs": tuple(map(_read_run, found["runs"]))})
+
+
+def _read_run(content: Any) -> PlannedRun:
+    kinds = {"run": str, "label": str, "env": str, "seed": int, "settings": dict}
+    found = {name: _typed(content, name, kind) for name, kind in kinds.items()}
+    if Path(found["run"]).name != found["run"]:
+        raise ValueError(f"run must be the name of a directory, got {found['run']!r}")
+    check_names(found["settings"])
+    settings = {name: convert(name, value) for name, value in found["settings"].items()}
+    return PlannedRun(**{**found, "settings": settings})
+
+
+def _typed(content: Any, name: str, kind: Any) -> Any:
+    value = content.get(name) if isinstance(content, dict) else None
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} must be {getattr(kind, '__name__', kind)}, got {value!r}")
+    return value

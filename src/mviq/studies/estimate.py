@@ -1,0 +1,163 @@
+"""What a study will take: hours, memory and disk, from measurements on this machine."""
+
+import heapq
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from math import ceil
+
+from mviq.runs.config import Config
+from mviq.runs.evaluation import TOGETHER
+from mviq.runs.progress import duration
+from mviq.studies.measuring import Measured
+from mviq.studies.process import environment
+
+COST = (
+    *("env", "critic", "network", "hidden", "n_quantiles", "batch_size", "train_every"),
+    *("gradient_steps", "n_envs", "n_steps", "protocol", "backend", "threads", "device"),
+)
+"""The settings that decide how long a step takes; runs that share them are measured once."""
+LONG_EPISODE = 1000  # steps an episode of an evaluation counts, where no limit is shorter
+CHECKPOINTS = 3  # two are kept while a third is written
+ROW = 300  # bytes of a row of progress.csv and timing.csv together
+EPISODE_ROW = 32  # bytes of a row of evaluations.csv
+GROWTH = 1.1  # memory beyond what was measured: tables, evaluation, fragments
+
+
+@dataclass(frozen=True)
+class Left:
+    """A run, and the step at which it continues."""
+
+    config: Config
+    step: int
+
+    @property
+    def steps(self) -> int:
+        """Return the steps that are left."""
+        return self.config.total_steps - self.step
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What the runs that are left will take."""
+
+    runs: int
+    steps: int
+    seconds: float
+    workers: int
+    memory: int
+    """Bytes of the largest run."""
+    disk: int
+    """Bytes at most, of all runs together."""
+
+    def __str__(self) -> str:
+        at_once = f"{self.workers} at a time" if self.workers > 1 else "one at a time"
+        return (
+            f"{self.runs} runs, {self.steps:,} steps, about {duration(self.seconds)} ({at_once}), "
+            f"memory {size(self.workers * self.memory)}, disk {size(self.disk)}"
+        )
+
+
+def size(number: float) -> str:
+    """Return a number of bytes as people say it.
+
+    >>> size(3_200_000_000), size(420_000)
+    ('3.2 GB', '0.4 MB')
+    """
+    return f"{number / 1e9:.1f} GB" if number >= 1e9 else f"{number / 1e6:.1f} MB"
+
+
+def cost_class(config: Config) -> tuple[object, ...]:
+    """Return what decides how long a step takes."""
+    return tuple(getattr(config, name) for name in COST)
+
+
+def measured(configs: Sequence[Config], at_once: int) -> dict[tuple[object, ...], Measured]:
+    """Return what a run of each class costs while as many others are at work as there will be."""
+    classes = {cost_class(config): config for config in reversed(configs)}
+    rounds = ceil(at_once / len(classes))  # so that no processor is idle while others measure
+    with ThreadPoolExecutor(at_once) as threads:
+        found = list(threads.map(_measure, list(classes.values()) * rounds))
+    by_class: dict[tuple[object, ...], list[Measured]] = {}
+    for key, one in zip(list(classes) * rounds, found, strict=True):
+        by_class.setdefault(key, []).append(one)
+    return {key: max(several, key=lambda one: one.step) for key, several in by_class.items()}
+
+
+def _measure(config: Config) -> Measured:
+    shown = subprocess.run(
+        [sys.executable, "-m", "mviq.studies.measuring"],
+        input=json.dumps(asdict(config)),
+        capture_output=True,
+        text=True,
+        env=environment(config.threads),
+        check=False,
+    )
+    if shown.returncode:
+        cause = (shown.stderr.strip() or f"exit code {shown.returncode}").splitlines()[-1]
+        raise ValueError(f"a run on {config.env} could not be measured: {cause}")
+    return Measured(**json.loads(shown.stdout))
+
+
+def estimate(
+    left: Sequence[Left], costs: Mapping[tuple[object, ...], Measured], workers: int
+) -> Estimate:
+    """Return what runs will take with so many at once."""
+    priced = [(run, costs[cost_class(run.config)]) for run in left]
+    finals = sum(_disk_of_finished(run.config, cost) for run, cost in priced)
+    working = sorted((_disk_at_work(run.config, cost) for run, cost in priced), reverse=True)
+    return Estimate(
+        runs=len(left),
+        steps=sum(run.steps for run in left),
+        seconds=_makespan([seconds(run, cost) for run, cost in priced], workers),
+        workers=workers,
+        memory=max((memory(run.config, cost) for run, cost in priced), default=0),
+        disk=finals + sum(working[:workers]),
+    )
+
+
+def seconds(run: Left, cost: Measured) -> float:
+    """Return how long what is left of a run takes."""
+    config = run.config
+    evaluations = run.steps / config.eval_every if config.eval_every else 0
+    rounds = ceil(config.eval_episodes / TOGETHER)
+    of_evaluation = rounds * _episode_limit(config) * cost.evaluation_step
+    return cost.start + run.steps * cost.step + evaluations * of_evaluation
+
+
+def memory(config: Config, cost: Measured) -> int:
+    """Return the bytes of a run's process when its replay buffer is full."""
+    transitions = min(config.buffer_size, config.total_steps)
+    return round(cost.memory * GROWTH) + transitions * cost.transition
+
+
+def _disk_at_work(config: Config, cost: Measured) -> int:
+    """Return the bytes of checkpoints; the log of the replay buffer keeps some that are old."""
+    logged = min(config.buffer_size + 2 * config.checkpoint_every, config.total_steps)
+    return CHECKPOINTS * cost.checkpoint + logged * cost.transition
+
+
+def _disk_of_finished(config: Config, cost: Measured) -> int:
+    rows = config.total_steps // config.log_every
+    evaluations = config.total_steps // config.eval_every if config.eval_every else 0
+    episodes = evaluations * config.eval_episodes
+    kept = _disk_at_work(config, cost) if config.keep_checkpoint else 0
+    return 2 * cost.model + ROW * rows + EPISODE_ROW * episodes + kept
+
+
+def _episode_limit(config: Config) -> int:
+    import gymnasium
+
+    limit = gymnasium.spec(config.env).max_episode_steps
+    return min(limit or LONG_EPISODE, LONG_EPISODE)
+
+
+def _makespan(times: Sequence[float], workers: int) -> float:
+    """Return when the last run ends, if each begins as soon as there is room."""
+    ends = [0.0] * workers
+    for taken in times:
+        heapq.heapreplace(ends, ends[0] + taken)
+    return max(ends)

@@ -1,0 +1,175 @@
+"""Reading a study file: every key and value is checked, and a mistake is one line that names it."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from mviq.runs.config import fits
+from mviq.runs.overrides import FIELDS, convert, load
+from mviq.runs.presets import check_names
+from mviq.studies.study import Budget, Entry, Settings, Study
+
+KEYS = (
+    *("name", "description", "baseline", "environments", "algorithms", "seeds", "settings"),
+    *("grid", "runs", "budget"),
+)
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
+
+
+def read_study(path: Path) -> Study:
+    """Return the study of a YAML or TOML file; a mistake is one line with the file and the key."""
+    found = load(path)
+    try:
+        return study_from({"name": path.stem, **found})
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def study_from(content: Mapping[Any, Any]) -> Study:
+    """Return the study that a mapping with the keys of a study file describes."""
+    _check_keys("a study", content, KEYS)
+    given = {key: value for key, value in content.items() if value is not None}
+    explicit = bool(given.get("runs"))
+    if explicit and (given.get("algorithms") or given.get("grid")):
+        raise ValueError("runs must stand alone, without algorithms and grid")
+    entries = tuple(map(_entry, *_numbered("runs" if explicit else "algorithms", given)))
+    study = Study(
+        name=_name(given.get("name")),
+        description=_text("description", given.get("description", "")),
+        baseline=_text("baseline", given["baseline"]) if "baseline" in given else None,
+        environments=tuple(map(_environment, *_numbered("environments", given))),
+        entries=entries or (Entry(None, {}, {}),),
+        explicit=explicit,
+        seeds=_seeds(given.get("seeds", 1)),
+        settings=_settings("settings", given.get("settings", {})),
+        grid=_grid(given.get("grid", {})),
+        budget=_budget(given.get("budget", {})),
+    )
+    _check_together(study)
+    return study
+
+
+def _check_together(study: Study) -> None:
+    named = all("env" in entry.settings for entry in study.entries)
+    if not study.environments and not (study.explicit and named):
+        raise ValueError("environments must list at least one, as CartPole-v1")
+    for i, entry in enumerate(study.entries):
+        place = f"{'runs' if study.explicit else 'algorithms'}[{i}]"
+        for name in study.grid.keys() & (entry.settings.keys() | entry.grid.keys()):
+            raise ValueError(f"{name} is set both in grid and in {place}: it can be in one only")
+        for name in {"env", "seed"} & (entry.settings.keys() if not study.explicit else set()):
+            where = "environments" if name == "env" else "seeds"
+            raise ValueError(f"{place} sets {name}, which belongs under {where}")
+
+
+def _name(value: Any) -> str:
+    text = _text("name", value)
+    if not _NAME.fullmatch(text):
+        raise ValueError(f"name must be letters, digits, '-', '_' and '.', got {text!r}")
+    return text
+
+
+def _text(key: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{key} must be text, got {value!r}")
+    return value.strip()
+
+
+def _numbered(key: str, content: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
+    """Return what to call the items of a list in a message, and the items."""
+    items = content.get(key, [])
+    if not isinstance(items, list):
+        raise ValueError(f"{key} must be a list, got {items!r}")
+    return [f"{key}[{i}]" for i in range(len(items))], items
+
+
+def _environment(place: str, value: Any) -> Settings:
+    if isinstance(value, str):
+        return {"env": value}
+    found = _settings(place, value)
+    if "env" not in found:
+        raise ValueError(f"{place} must name its env, got {value!r}")
+    return found
+
+
+def _entry(place: str, value: Any) -> Entry:
+    if isinstance(value, str):
+        value = {"algorithm": value}
+    _require_mapping(place, value)
+    label = _text(f"{place}.label", value["label"]) if "label" in value else None
+    given = {name: item for name, item in value.items() if name != "label"}
+    several = {name: item for name, item in given.items() if _is_several(name, item)}
+    for name in {"env", "seed"} & several.keys():
+        raise ValueError(f"{place}: {name} must be one, got {several[name]!r}")
+    single = {name: item for name, item in given.items() if name not in several}
+    grid = {name: _values(place, name, items) for name, items in several.items()}
+    return Entry(label, _settings(place, single), grid)
+
+
+def _is_several(name: Any, value: Any) -> bool:
+    """Return whether a list means several values; widths of layers are one value."""
+    return isinstance(value, list) and not (
+        name in FIELDS and fits(tuple(value), FIELDS[name].type)
+    )
+
+
+def _grid(value: Any) -> dict[str, tuple[Any, ...]]:
+    _require_mapping("grid", value)
+    for name in {"env", "seed"} & value.keys():
+        raise ValueError(f"grid sets {name}: use {'environments' if name == 'env' else 'seeds'}")
+    return {name: _values("grid", name, items) for name, items in value.items()}
+
+
+def _values(place: str, name: Any, items: Any) -> tuple[Any, ...]:
+    if not isinstance(items, list) or not items:
+        raise ValueError(f"{place}: {name} must be a list of values, got {items!r}")
+    found = tuple(_settings(place, {name: item})[name] for item in items)
+    if len(set(found)) < len(found):
+        raise ValueError(f"{place}: {name} has a value twice, got {items!r}")
+    return found
+
+
+def _settings(place: str, value: Any) -> dict[str, Any]:
+    _require_mapping(place, value)
+    try:
+        check_names(value)
+        return {name: convert(name, item) for name, item in value.items()}
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
+
+
+def _seeds(value: Any) -> tuple[int, ...]:
+    wanted = "a number of seeds, or a list of different seeds ≥ 0"
+    items: Sequence[Any] = value if isinstance(value, list) else ()
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        items = range(value)
+    whole = all(isinstance(seed, int) and not isinstance(seed, bool) for seed in items)
+    if not items or not whole or min(items) < 0 or len(set(items)) < len(items):
+        raise ValueError(f"seeds must be {wanted}, got {value!r}")
+    return tuple(items)
+
+
+def _budget(value: Any) -> Budget:
+    _require_mapping("budget", value)
+    _check_keys("budget", value, ("steps", "hours"))
+    kinds = {"steps": int, "hours": float}
+    limits = {name: convert(f"budget.{name}", limit, kinds[name]) for name, limit in value.items()}
+    for name, limit in limits.items():
+        if not limit > 0:
+            raise ValueError(f"budget.{name} must be above 0, got {limit!r}")
+    return Budget(**limits)
+
+
+def _require_mapping(place: str, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{place} must hold settings as 'name: value', got {value!r}")
+
+
+def _check_keys(what: str, given: Iterable[Any], known: Sequence[str]) -> None:
+    for key in given:
+        if key not in known:
+            close = get_close_matches(str(key), known, n=1)
+            hint = f"; did you mean {close[0]}?" if close else f", only {', '.join(known)}"
+            raise ValueError(f"{what} has no key {key!r}{hint}")

@@ -1,0 +1,144 @@
+"""What a run costs, measured: a few hundred steps of it, in a process of its own.
+
+``python -m mviq.studies.measuring`` reads a configuration from standard input, lets it learn for
+a moment as ``mviq train`` does, steps its evaluation, and prints what that took.
+"""
+
+import json
+import resource
+import signal
+import sys
+import tempfile
+import time
+import warnings
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from mviq.runs.config import Config
+from mviq.runs.directory import RunDirectory
+from mviq.runs.overrides import convert
+from mviq.runs.presets import resolve
+from mviq.runs.progress import Silent
+from mviq.studies.status import saved_step
+
+STEPS, SECONDS, PATIENCE = 300, 1.0, 20.0  # at least so many of both, and not longer than this
+WARM_UP = 20  # updates that are not counted: kernels are compiled in them
+_LONG = 1_000_000  # steps, more than are measured
+_KIB = 1024 if sys.platform == "linux" else 1  # what ru_maxrss counts in
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a run costs on this machine."""
+
+    start: float
+    """Seconds until it learns."""
+    step: float
+    """Seconds of an agent step, with its share of updates."""
+    evaluation_step: float
+    """Seconds of a step of all the environments that are evaluated together."""
+    memory: int
+    """Bytes of the process, with an empty replay buffer."""
+    transition: int
+    """Bytes of a transition, in the replay buffer as on disk."""
+    checkpoint: int
+    """Bytes of a checkpoint without the replay buffer."""
+    model: int
+    """Bytes of a saved agent."""
+
+
+class Meter(Silent):
+    """Takes the time between two steps, then asks the run to stop, which saves a checkpoint."""
+
+    def __init__(self, warm_up: int) -> None:
+        self._warm_up, self._first, self.began, self.step = warm_up, 0, 0.0, 0.0
+
+    def update(self, step: int, mean_return: float | None) -> None:
+        """Begin to measure, or stop."""
+        now = time.perf_counter()
+        if not self.began:
+            if step >= self._warm_up:
+                self._first, self.began = step, now
+            return
+        steps, seconds = step - self._first, now - self.began
+        enough = steps >= STEPS and seconds >= SECONDS
+        if not self.step and (enough or seconds >= PATIENCE):
+            self.step = seconds / steps
+            signal.raise_signal(signal.SIGTERM)
+
+
+def measure(config: Config, root: Path) -> Measured:
+    """Learn for a moment, and return what it takes."""
+    began = time.perf_counter()
+    from mviq.runs.stopping import Stopped
+    from mviq.runs.training import train
+
+    short = _short(config)
+    meter = Meter(short.learning_starts + WARM_UP * config.train_every * config.n_envs)
+    with suppress(Stopped):
+        train(short, root, meter)
+    run = RunDirectory(root / short.name)
+    replay = _size(run.checkpoints / "replay")
+    evaluation_step, model = _evaluation(short, root / "model.zip")
+    return Measured(
+        start=meter.began - began,
+        step=meter.step,
+        evaluation_step=evaluation_step,
+        memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB,
+        transition=replay // saved_step(run),
+        checkpoint=_size(run.checkpoints) - replay,
+        model=model,
+    )
+
+
+def _short(config: Config) -> Config:
+    """Return the configuration with updates from the beginning on, and nothing else due."""
+    return replace(
+        config,
+        total_steps=_LONG,
+        learning_starts=min(config.learning_starts, config.batch_size),
+        epsilon_start=config.epsilon_end,  # random actions are cheaper than the network's
+        eval_every=0,
+        log_every=_LONG,
+        checkpoint_every=_LONG,
+        track="none",
+        video=False,
+    )
+
+
+def _evaluation(config: Config, model: Path) -> tuple[float, int]:
+    """Return the seconds of a step of evaluation, and the bytes of a saved agent."""
+    from mviq.runs.building import make_agent, make_env
+    from mviq.runs.evaluation import TOGETHER, actions
+
+    env = make_env(config, min(TOGETHER, config.eval_episodes), config.seed, evaluation=True)
+    small = replace(config, buffer_size=config.batch_size * config.n_envs * config.n_steps)
+    agent, generator = make_agent(small, env), np.random.default_rng(0)
+    agent.save(model)
+    observations = env.reset()
+    began, steps = time.perf_counter(), 0
+    while steps < STEPS and time.perf_counter() - began < SECONDS:
+        observations = env.step(actions(agent, observations, generator, "greedy"))[0]
+        steps += 1
+    seconds = (time.perf_counter() - began) / steps
+    env.close()
+    return seconds, model.stat().st_size
+
+
+def _size(place: Path) -> int:
+    return sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
+
+
+def main() -> None:
+    """Measure the configuration that is read."""
+    warnings.simplefilter("ignore")
+    config = resolve(**{name: convert(name, x) for name, x in json.load(sys.stdin).items()})
+    with tempfile.TemporaryDirectory() as place:
+        print(json.dumps(asdict(measure(config, Path(place)))))
+
+
+if __name__ == "__main__":
+    main()

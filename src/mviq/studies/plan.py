@@ -1,0 +1,131 @@
+"""From a study to its runs: every combination with a label and a configuration that works.
+
+The seed varies slowest, so that a study that is stopped in the middle has compared all its
+algorithms on the seeds it got to.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import product
+from operator import itemgetter
+from typing import Any
+
+from mviq.runs.config import Config
+from mviq.runs.directory import RunError
+from mviq.runs.presets import COMMON, resolve
+from mviq.studies.directory import Plan, PlannedRun
+from mviq.studies.study import Entry, Settings, Study
+
+_PLACE = re.compile(r"\{(\w+)\}")
+
+
+def expand(study: Study) -> Plan:
+    """Return the plan of a study; a run that cannot be, or is there twice, is named."""
+    found = [pair for entry in study.entries for pair in _runs(study, entry)]
+    runs = tuple(run for _, run in sorted(found, key=itemgetter(0)))
+    _check_distinct(runs)
+    labels = list(dict.fromkeys(run.label for run in runs))
+    if study.baseline is not None and study.baseline not in labels:
+        raise ValueError(f"baseline must be one of {', '.join(labels)}, got {study.baseline!r}")
+    return Plan(study.name, study.description, study.baseline, runs)
+
+
+def config_of(run: PlannedRun) -> Config:
+    """Return the configuration of a run."""
+    return resolve(run.env, seed=run.seed, **run.settings)
+
+
+def check_runs(runs: Iterable[PlannedRun], here: bool = True) -> None:
+    """Find out what cannot be built; of a device only if the runs will be done here."""
+    from mviq.runs.building import check
+
+    checked: set[tuple[Any, ...]] = set()
+    for run in runs:
+        config = config_of(run) if here else replace(config_of(run), device="cpu")
+        kind = (config.env, config.network, config.protocol, config.backend, config.device)
+        if kind in checked:
+            continue
+        checked.add(kind)
+        try:
+            check(config)
+        except (RunError, ValueError) as error:
+            raise ValueError(f"the run {run.label!r} on {run.env} cannot be: {error}") from None
+
+
+def _runs(study: Study, entry: Entry) -> Iterator[tuple[int, PlannedRun]]:
+    """Return the runs of an entry, each with the number of its seed."""
+    own = entry.settings.get("seed")
+    for i, seed in enumerate(study.seeds if own is None else (own,)):
+        for env in _environments(study, entry):
+            for chosen in _combinations({**entry.grid, **study.grid}):
+                settings = {**study.settings, **env, **entry.settings, **chosen, "seed": seed}
+                yield i, _run(_label(entry, study.grid, chosen), settings)
+
+
+def _environments(study: Study, entry: Entry) -> tuple[Settings, ...]:
+    own = entry.settings.get("env")
+    if own is None:
+        return study.environments
+    return tuple(env for env in study.environments if env["env"] == own) or ({"env": own},)
+
+
+def _combinations(grid: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
+    for values in product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
+
+
+def _run(label: str, settings: dict[str, Any]) -> PlannedRun:
+    env, seed = settings.pop("env"), settings.pop("seed")
+    try:
+        name = resolve(env, seed=seed, **settings).name
+    except ValueError as error:
+        raise ValueError(f"the run {label!r} on {env} cannot be: {error}") from None
+    return PlannedRun(name, label, env, seed, settings)
+
+
+def _check_distinct(runs: tuple[PlannedRun, ...]) -> None:
+    by_name: dict[str, PlannedRun] = {}
+    by_title: dict[str, PlannedRun] = {}
+    for run in runs:
+        twin = by_name.setdefault(run.run, run)
+        if twin is not run:
+            raise ValueError(f"{twin.title!r} and {run.title!r} are the same run: remove one")
+        other = by_title.setdefault(run.title, run)
+        if other is not run:
+            raise ValueError(f"{run.title!r} stands for two different runs: label them apart")
+
+
+def _label(entry: Entry, grid: Mapping[str, tuple[Any, ...]], chosen: Settings) -> str:
+    """Return the label of a run: {name} in it stands for a value, what varies is appended."""
+    label = entry.label
+    values = {**entry.settings, **chosen}
+    if label is None:
+        label = values.get("algorithm", COMMON["algorithm"].value)
+        apart = {"env", "seed", "algorithm"}
+        named = [name for name in values if name not in apart and name not in grid]
+    else:
+        named = [name for name in entry.grid if len(entry.grid[name]) > 1]
+    named += [name for name in grid if len(grid[name]) > 1]
+    shown = {name: spoken(value) for name, value in values.items()}
+    inside = set(_PLACE.findall(label))
+    for name in inside - shown.keys():
+        raise ValueError(f"label {label!r} names {name!r}, which its entry does not set")
+    label = _PLACE.sub(lambda place: shown[place[1]], label)
+    return " ".join([label, *(f"{name}={shown[name]}" for name in named if name not in inside)])
+
+
+def spoken(value: Any) -> str:
+    """Return a value as it stands in a label.
+
+    >>> spoken(2.0), spoken((32, 32)), spoken(float("inf")), spoken(None)
+    ('2', '32,32', 'inf', 'none')
+    """
+    if value is None or value == ():
+        return "none"
+    if isinstance(value, tuple):
+        return ",".join(map(spoken, value))
+    if isinstance(value, float):
+        return str(value) if math.isinf(value) else f"{value:g}"
+    return str(value)

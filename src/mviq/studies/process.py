@@ -1,0 +1,76 @@
+"""A run's process, seen from the one who started it. All engines start runs in this way."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from mviq.studies.directory import KILLED, StudyDirectory
+from mviq.studies.engine import Ended, Progress, Task
+
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def environment(threads: int, hide_gpus: bool = False) -> dict[str, str]:
+    """Return the environment of a process that computes on so many threads."""
+    hidden = {"CUDA_VISIBLE_DEVICES": ""} if hide_gpus else {}
+    return {**os.environ, **dict.fromkeys(THREADS, str(threads)), **hidden}
+
+
+class RunProcess:
+    """The process of one run, started at once; it stops when nobody listens any more."""
+
+    def __init__(self, task: Task) -> None:
+        self._task, self._stopping = task, False
+        directory = StudyDirectory(task.study)
+        self._log = directory.log(task.run)
+        self._log.parent.mkdir(exist_ok=True)
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "mviq.studies.worker", str(task.study), task.run],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment(task.threads, task.hide_gpus),
+                process_group=0,  # Ctrl-C on the terminal is for the study, which passes it on
+            )
+
+    def listen(self, progress: Callable[[Progress], None]) -> Ended:
+        """Pass on how far the run is, until it ends; return how it ended."""
+        last: dict[str, Any] = {}
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                last = json.loads(line)
+                if "step" in last and "ended" not in last:
+                    progress(Progress(self._task.run, last["step"], last.get("mean_return")))
+        return self._ended(self._process.wait(), last)
+
+    def _ended(self, code: int, last: dict[str, Any]) -> Ended:
+        run = self._task.run
+        if "ended" in last:
+            return Ended(run, last["ended"], last.get("reason", ""))
+        if self._stopping:
+            return Ended(run, "stopped")
+        if code < 0:
+            name = signal.Signals(-code).name
+            cause = ", probably out of memory" if name == "SIGKILL" else ""
+            return Ended(run, "killed", f"{KILLED}{name}{cause}")
+        return Ended(run, "failed", f"exit code {code}: {self._last_words()}")
+
+    def _last_words(self) -> str:
+        lines = self._log.read_text(encoding="utf-8", errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "no output")
+
+    def stop(self) -> None:
+        """Ask the run to save where it is, and end."""
+        self._stopping = True
+        self._process.terminate()
+
+    def kill(self) -> None:
+        """End the run at once."""
+        self._stopping = True
+        self._process.kill()

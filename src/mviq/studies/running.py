@@ -1,0 +1,180 @@
+"""Running a study from beginning to end, in as many sessions as it takes."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from mviq.runs.config import Config
+from mviq.runs.directory import BusyError
+from mviq.runs.stopping import asked_to_stop
+from mviq.studies import estimate as estimates
+from mviq.studies import machine
+from mviq.studies.board import Line, board
+from mviq.studies.directory import Plan, StudyDirectory
+from mviq.studies.engine import Engine, Task
+from mviq.studies.estimate import Estimate, Left, size
+from mviq.studies.local import LocalEngine
+from mviq.studies.plan import check_runs, config_of, expand
+from mviq.studies.ray_engine import RayEngine, Resources
+from mviq.studies.session import Session, chosen, left_to_do
+from mviq.studies.status import RunStatus, status_of
+from mviq.studies.study import Budget, Study, as_yaml
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a study is to be run."""
+
+    only: Sequence[str] = ()
+    """Patterns of labels, environments or seeds; none is all."""
+    retry_failed: bool = False
+    workers: int | None = None
+    """Runs at once; None is as many as cores and memory allow."""
+    measure: bool = True
+    """Whether to measure first what the study will take."""
+    force: bool = False
+    """Whether to start although budget, memory or disk will not do."""
+    quiet: bool = False
+    engine: Literal["local", "ray"] = "local"
+    address: str | None = None
+    """Of a Ray cluster; None is the one of this machine, or a new one."""
+    resources: Resources = field(default_factory=Resources)
+    """What Ray gives to a run."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the runs that were wanted have ended so far."""
+
+    runs: list[RunStatus]
+    stopped: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 if all have finished, 130 if the study was stopped, 1 otherwise."""
+        if self.stopped:
+            return 130
+        return 0 if all(run.state == "finished" for run in self.runs) else 1
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is to be done now."""
+
+    plan: Plan
+    left: list[RunStatus]
+    tasks: list[Task]
+    totals: dict[str, int]
+    """The steps of each run, also of what is done already."""
+    estimate: Estimate | None
+
+    @property
+    def steps(self) -> int:
+        """Return the steps that are left."""
+        return sum(self.totals.values()) - sum(run.step for run in self.left)
+
+
+def run_study(study: Study, directory: StudyDirectory, options: Options, say: Say) -> Outcome:
+    """Run what is left of a study; a mistake is a ``ValueError`` before anything is started."""
+    with engine_of(options) as engine:
+        work = prepare(study, directory, options, engine, say)
+        if work.estimate is not None:
+            say(str(work.estimate))
+        if not options.force:
+            check_limits(study.budget, work, directory, options)
+        with directory.locked():
+            directory.settle(as_yaml(study), work.plan)
+            stopped = _work(directory, work, engine, options.quiet) if work.left else False
+    wanted = chosen(work.plan, options.only)
+    return Outcome([status_of(directory, run) for run in wanted], stopped)
+
+
+@contextmanager
+def engine_of(options: Options) -> Iterator[Engine]:
+    """Return the engine that is wanted, and close it in the end."""
+    if options.engine == "local":
+        yield LocalEngine(options.workers)
+        return
+    engine = RayEngine(options.address, options.resources, options.workers)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+def prepare(
+    study: Study, directory: StudyDirectory, options: Options, engine: Engine, say: Say
+) -> Work:
+    """Find out what is to be done and what that takes; nothing is written."""
+    plan = expand(study)
+    wanted = chosen(plan, options.only)
+    directory.check_owner(plan)
+    if directory.busy:
+        raise BusyError(f"another process is running {directory.path}")
+    check_runs(wanted, here=options.engine == "local")
+    left = left_to_do(directory, wanted, options.retry_failed)
+    configs = {run.planned.run: config_of(run.planned) for run in left}
+    place = directory.path.resolve()
+    tasks = [Task(place, run, config.threads) for run, config in configs.items()]
+    totals = {run: config.total_steps for run, config in configs.items()}
+    work = Work(plan, left, tasks, totals, None)
+    if tasks:
+        engine.room(tasks)  # or say now that there is none
+    if not tasks or not options.measure:
+        return work
+    say("measuring for a moment what the runs take …")
+    return _priced(work, configs, engine, options.workers)
+
+
+def _priced(work: Work, configs: Mapping[str, Config], engine: Engine, workers: int | None) -> Work:
+    """Return the work with what it takes, measured on this machine."""
+    at_once = min(LocalEngine(workers).room(work.tasks), len(work.tasks))
+    costs = estimates.measured(list(configs.values()), at_once)
+    memory = {
+        run: estimates.memory(c, costs[estimates.cost_class(c)]) for run, c in configs.items()
+    }
+    tasks = [replace(task, memory=memory[task.run]) for task in work.tasks]
+    left = [Left(configs[run.planned.run], run.step) for run in work.left]
+    room = min(engine.room(tasks), len(tasks))
+    return replace(work, tasks=tasks, estimate=estimates.estimate(left, costs, room))
+
+
+def check_limits(budget: Budget, work: Work, directory: StudyDirectory, options: Options) -> None:
+    """Refuse what is over budget, or more than this machine has."""
+    found = work.estimate
+    if budget.steps is not None and work.steps > budget.steps:
+        raise ValueError(_over("budget.steps", f"{budget.steps:,}", f"{work.steps:,}"))
+    if budget.hours is not None and work.left:
+        if found is None:
+            raise ValueError("budget.hours needs the study to be measured")
+        hours = found.seconds / 3600
+        if hours > budget.hours:
+            raise ValueError(_over("budget.hours", f"{budget.hours:g}", f"about {hours:.2g}"))
+    if found is None:
+        return
+    available, free = machine.available_memory(), machine.free_disk(directory.path)
+    if options.engine == "local" and available is not None and found.memory > available:
+        raise ValueError(_over("free memory", size(available), size(found.memory)))
+    if found.disk > free:
+        raise ValueError(_over("free disk", size(free), size(found.disk)))
+
+
+def _over(limit: str, allowed: str, needed: str) -> str:
+    return f"{limit} is {allowed}, the study needs {needed} (--force starts it nevertheless)"
+
+
+def _work(directory: StudyDirectory, work: Work, engine: Engine, quiet: bool) -> bool:
+    """Let the engine do what is left, and return whether it was stopped."""
+    lines = {
+        run.planned.run: Line(run.planned.title, run.step, work.totals[run.planned.run])
+        for run in work.left
+    }
+    with board(lines, quiet) as shown, asked_to_stop() as stop:
+        try:
+            Session(directory, shown, stop).run(engine, work.tasks)
+        except KeyboardInterrupt:
+            return True
+        return stop.is_set()

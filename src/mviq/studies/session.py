@@ -1,0 +1,90 @@
+"""A session of a study: what is left to do, and what becomes of each run."""
+
+import threading
+from collections.abc import Collection
+from fnmatch import fnmatchcase
+
+from mviq.studies.board import Board
+from mviq.studies.directory import Failure, Plan, PlannedRun, StudyDirectory
+from mviq.studies.engine import Ended, Engine, Event, Progress, Task
+from mviq.studies.status import RunStatus, status_of
+
+SESSIONS = 2  # of a run that is killed from outside, each time the study is started
+
+
+def chosen(plan: Plan, patterns: Collection[str]) -> list[PlannedRun]:
+    """Return the runs that any of some patterns matches; all, if there is no pattern."""
+    found = [run for run in plan.runs if not patterns or any(_matches(run, p) for p in patterns)]
+    if not found:
+        titles = ", ".join(repr(run.title) for run in plan.runs[:3])
+        raise ValueError(
+            f"no run is like {' or '.join(map(repr, patterns))}; there are {titles}, …"
+        )
+    return found
+
+
+def _matches(run: PlannedRun, pattern: str) -> bool:
+    names = (run.label, run.env, str(run.seed), f"seed {run.seed}", run.title, run.run)
+    return any(fnmatchcase(name, pattern) for name in names)
+
+
+def left_to_do(
+    directory: StudyDirectory, runs: Collection[PlannedRun], retry_failed: bool
+) -> list[RunStatus]:
+    """Return the runs that have not ended; one that failed by itself only if it is asked for."""
+    found = [status_of(directory, run) for run in runs]
+    open_states = ("running", "interrupted", "waiting")
+    return [
+        status
+        for status in found
+        if status.state in open_states
+        or (status.state == "failed" and (retry_failed or status.was_killed))
+    ]
+
+
+class Session:
+    """Lets an engine do runs of a study, and writes down what becomes of them."""
+
+    def __init__(self, directory: StudyDirectory, board: Board, stop: threading.Event) -> None:
+        self._directory, self._board, self._stop = directory, board, stop
+        self._again: list[str] = []
+        self._attempts: dict[str, int] = {}
+        self._steps: dict[str, int] = {}
+        self._announced = False
+
+    def run(self, engine: Engine, tasks: Collection[Task]) -> None:
+        """Do the runs; one that is killed from outside is continued once."""
+        for _ in range(SESSIONS):
+            self._again = []
+            for task in tasks:
+                self._begin(task.run)
+            engine.run(list(tasks), self._heard, self._stop)
+            tasks = [task for task in tasks if task.run in self._again]
+            if not tasks or self._stop.is_set():
+                return
+
+    def _begin(self, run: str) -> None:
+        before = self._directory.failure(run)
+        if before is not None:
+            self._attempts[run] = before.attempts
+            self._directory.forget_failure(run)
+
+    def _heard(self, event: Event) -> None:
+        if self._stop.is_set() and not self._announced:
+            self._announced = True
+            self._board.say("stopping: the runs save where they are; once more to stop at once")
+        if isinstance(event, Ended):
+            self._ended(event)
+        elif isinstance(event, Progress):
+            self._steps[event.run] = event.step
+        self._board.show(event)
+
+    def _ended(self, event: Ended) -> None:
+        if event.how in ("failed", "killed"):
+            attempts = self._attempts[event.run] = self._attempts.get(event.run, 0) + 1
+            failure = Failure(event.reason, attempts, self._steps.get(event.run))
+            self._directory.note_failure(event.run, failure)
+        elif event.how in ("finished", "diverged"):
+            self._directory.forget_failure(event.run)
+        if event.how == "killed" or (event.how == "stopped" and not self._stop.is_set()):
+            self._again.append(event.run)

@@ -1,0 +1,111 @@
+"""One run of a study in a process of its own: ``python -m mviq.studies.worker STUDY RUN``.
+
+It says how far it is on its standard output, one JSON object per line; everything that is printed
+goes to standard error. When nobody reads any more, the one who started it is gone: it then stops
+at the next boundary, as if it had been asked to.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any, TextIO
+
+from mviq.runs.config import Config
+from mviq.runs.directory import BusyError, Result, RunError
+from mviq.runs.progress import REFRESH, Lines
+from mviq.studies.directory import StudyDirectory
+from mviq.studies.plan import config_of
+
+BUSY_WAIT = 1.0  # seconds until a run that another process works on is tried again
+
+
+class Messages:
+    """Writes JSON lines to whoever started this process."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file, self._alone = file, False
+
+    def send(self, **content: Any) -> None:
+        """Send a line; if nobody reads, ask this process to stop, once."""
+        if self._alone:
+            return
+        try:
+            print(json.dumps(content), file=self._file, flush=True)
+        except BrokenPipeError:
+            self._alone = True
+            signal.raise_signal(signal.SIGTERM)
+
+
+class Reporter(Lines):
+    """Prints a line now and then, and sends the step as often as an eye can see."""
+
+    def __init__(self, messages: Messages) -> None:
+        super().__init__(sys.stderr)
+        self._messages, self._sent = messages, 0.0
+
+    def start(self, step: int, total: int) -> None:
+        """Begin."""
+        super().start(step, total)
+        self._messages.send(step=step)
+
+    def update(self, step: int, mean_return: float | None) -> None:
+        """Go on."""
+        super().update(step, mean_return)
+        now = time.monotonic()
+        if now - self._sent >= REFRESH:
+            self._sent = now
+            self._messages.send(step=step, mean_return=mean_return)
+
+
+def work(study: Path, run: str, messages: Messages) -> None:
+    """Do a run, or what is left of it, and say how it ended."""
+    from mviq.runs.stopping import Stopped
+
+    directory = StudyDirectory(study)
+    try:
+        planned = next(one for one in directory.plan().runs if one.run == run)
+        result = _train(config_of(planned), directory.runs, messages)
+        messages.send(ended=result.status, reason=result.message, step=result.steps)
+    except (Stopped, KeyboardInterrupt):
+        messages.send(ended="stopped")
+    except (RunError, ValueError) as error:
+        traceback.print_exc()
+        messages.send(ended="failed", reason=one_line(str(error)))
+    except Exception as error:
+        traceback.print_exc()
+        messages.send(ended="failed", reason=one_line(f"{type(error).__name__}: {error}"))
+
+
+def _train(config: Config, root: Path, messages: Messages) -> Result:
+    """Train; while another process works on the run, wait: its work counts as well."""
+    from mviq.runs.training import train
+
+    reporter = Reporter(messages)
+    while True:
+        try:
+            return train(config, root, reporter)
+        except BusyError as busy:
+            reporter.say(f"{busy}: waiting")
+            messages.send(waiting=True)
+            time.sleep(BUSY_WAIT)
+
+
+def one_line(text: str) -> str:
+    """Return a text without line breaks."""
+    return " ".join(text.split())
+
+
+def main() -> None:
+    """Take standard output for messages, and do the run that is named."""
+    study, run = sys.argv[1:]
+    with os.fdopen(os.dup(1), "w") as file:
+        os.dup2(2, 1)
+        work(Path(study), run, Messages(file))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""Verdicts on the paper's claims: stored runs in which a claim holds, fails, or is not decided."""
+
+import csv
+import math
+
+import numpy as np
+import pytest
+
+from mviq.paper.artefacts import ARTEFACTS
+from mviq.paper.drawing import files, verdict
+from mviq.paper.experiments import GAMES, SCALES
+from mviq.reports.reading import Run, StudyData
+from mviq.reports.statistics import ATARI
+from mviq.runs.directory import RunDirectory
+from mviq.studies.file import study_from
+from mviq.studies.plan import config_of, expand
+
+POINTS = 10
+STUDIES = {name: one for name, one in ARTEFACTS.items() if one.experiment is not None}
+
+
+def stored(tmp_path, experiment, value, seeds=4, status="finished"):
+    """Return the data of an experiment whose runs measured ``value(metric, run, time)``."""
+    planned = expand(study_from({**experiment.at("small"), "seeds": seeds})).runs
+    runs = []
+    for one in planned:
+        directory = RunDirectory(tmp_path / one.run)
+        directory.path.mkdir(parents=True)
+        run = Run(
+            name=one.run, label=one.label, env=one.env, seed=one.seed, status=status, steps=1000,
+            reason="", settings=one.settings, system={}, directory=directory,
+        )  # fmt: skip
+        write(run, value)
+        runs.append(run)
+    return StudyData("test", "", None, tuple(runs))
+
+
+def write(run, value):
+    total = run.settings["total_steps"]
+    times = [(i + 1) / POINTS for i in range(POINTS)]
+    noise = np.random.default_rng(run.seed).normal(size=POINTS)
+    with run.directory.evaluations.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(("step", "episode", "return", "length"))
+        for t, e in zip(times, noise, strict=True):
+            table.writerow((round(t * total), 0, value("eval", run, t) + 0.01 * e, 1))
+    metrics = ("tsallis/gap_minus_log", "tsallis/residual")
+    with run.directory.progress.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(("time/total_timesteps", *metrics))
+        for t, e in zip(times, noise, strict=True):
+            cells = [value(metric, run, t) + 1e-4 * e for metric in metrics]
+            table.writerow((round(t * total), *cells))
+
+
+def q_of(run):
+    return float(run.settings["q"])
+
+
+def fig3(sign, slope):
+    def value(metric, run, t):
+        if metric == "tsallis/residual":
+            return sign * q_of(run)
+        return slope * t - 0.5
+
+    return value
+
+
+def score(**by_label):
+    def value(metric, run, t):
+        return t * by_label.get(run.label.replace("(2)", "").replace("-", "_"), 1.0)
+
+    return value
+
+
+def at_point(best):
+    def value(metric, run, t):
+        point = run.settings["munchausen_alpha"], run.settings["temperature"]
+        return 10.0 if point == best else 1.0
+
+    return value
+
+
+CASES = [
+    ("fig3", fig3(+1, 0.0), "agrees"),
+    ("fig3", fig3(-1, 4.0), "does not agree"),
+    ("fig3", fig3(+1, 4.0), "agrees in part: the difference settles nowhere"),
+    ("fig4", score(MVI=5.0, M_VI=1.0), "agrees"),
+    ("fig4", score(MVI=1.0, M_VI=5.0), "does not agree"),
+    ("fig5", score(MVI=5.0), "agrees"),
+    ("fig5", score(MVI=0.1), "does not agree"),
+    ("fig6-left", score(MVI=500.0, naive=0.0), "agrees"),
+    ("fig6-left", score(MVI=0.0, naive=500.0), "does not agree"),
+    ("fig6-right", score(), "agrees"),
+    ("fig6-right", lambda metric, run, t: -500 * t, "does not agree"),
+    ("fig7", score(MVI=5.0), "agrees"),
+    ("fig7", score(MVI=0.1), "does not agree"),
+    ("sweep", at_point((0.9, 10.0)), "agrees"),
+    ("sweep", at_point((0.1, 0.1)), "does not agree"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), CASES)
+def test_the_verdict_is_what_the_runs_say(name, value, expected, tmp_path):
+    drawing = ARTEFACTS[name].make(stored(tmp_path, ARTEFACTS[name].experiment, value))
+    assert verdict(drawing.findings) == expected
+    assert drawing.name == name
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_one_seed_decides_nothing(name, tmp_path):
+    value = fig3(+1, 0.0) if name == "fig3" else score(MVI=5.0)
+    drawing = ARTEFACTS[name].make(stored(tmp_path, ARTEFACTS[name].experiment, value, seeds=1))
+    assert verdict(drawing.findings) == "not enough evidence"
+    assert all("one seed" in finding.measured for finding in drawing.findings)
+
+
+def test_noise_decides_nothing(tmp_path):
+    def value(metric, run, t):
+        return float(np.random.default_rng([run.seed, len(run.label)]).normal())
+
+    drawing = ARTEFACTS["fig7"].make(stored(tmp_path, ARTEFACTS["fig7"].experiment, value))
+    assert verdict(drawing.findings) == "not enough evidence"
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_same_runs_give_the_same_files_and_every_number_drawn_is_in_the_table(name, tmp_path):
+    value = fig3(+1, 0.0) if name == "fig3" else score(MVI=5.0)
+    data = stored(tmp_path, ARTEFACTS[name].experiment, value)
+    first, second = (files(ARTEFACTS[name].make(data)) for _ in range(2))
+    assert first == second
+    rows = first[f"{name}.csv"].decode().splitlines()
+    drawing = ARTEFACTS[name].make(data)
+    assert len(rows) == len(drawing.data.rows) + 1
+
+
+def test_the_numbers_of_figure_5_by_hand(tmp_path):
+    data = stored(tmp_path, ARTEFACTS["fig5"].experiment, score(MVI=300.0, M_VI=100.0))
+    rows = ARTEFACTS["fig5"].make(data).data.rows
+    over_m_vi = [row[2] for row in rows if row[0] == "M-VI"]
+    np.testing.assert_allclose(over_m_vi, 200.0, atol=0.1)
+    assert all(math.isnan(row[3]) for row in rows)  # MinAtar has no reference scores
+
+
+def test_a_run_that_diverged_keeps_its_last_value_and_is_named(tmp_path):
+    experiment = ARTEFACTS["fig6-left"].experiment
+    whole = stored(tmp_path, experiment, score(MVI=500.0, naive=0.0))
+    broken = whole.runs[1]
+    assert broken.label == "naive"
+    lines = broken.directory.evaluations.read_text().splitlines()[:4]
+    broken.directory.evaluations.write_text("\n".join(lines) + "\n")
+    runs = [
+        Run(**{**vars(run), "status": "diverged", "reason": "values exploded"})
+        if run is broken
+        else run
+        for run in whole.runs
+    ]
+    drawing = ARTEFACTS["fig6-left"].make(StudyData("test", "", None, tuple(runs)))
+    assert verdict(drawing.findings) == "agrees"
+    assert any("values exploded" in setting for setting in drawing.settings)
+    naive = [row for row in drawing.data.rows if row[1] == "naive"]
+    assert len(naive) == POINTS
+
+
+@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_scale_is_a_study_whose_cost_is_as_stated(name, scale):
+    experiment = ARTEFACTS[name].experiment
+    plan = expand(study_from(experiment.at(scale)))
+    steps = {config_of(run).total_steps for run in plan.runs}
+    assert len(steps) == 1
+    assert experiment.cost(scale) == f"{len(plan.runs)} runs of {steps.pop():.3g} steps"
+    assert experiment.remarks[scale]
+
+
+def test_the_paper_s_scale_is_the_paper_s():
+    plans = {n: expand(study_from(one.experiment.at("full"))) for n, one in STUDIES.items()}
+    assert {run.settings["q"] for run in plans["fig3"].runs} == {2, 3, 4, 5}
+    assert len({run.seed for run in plans["fig3"].runs}) == 50
+    assert len({run.env for run in plans["fig5"].runs}) == 35
+    assert len({run.seed for run in plans["fig5"].runs}) == 3
+    temperatures = {run.label: config_of(run).temperature for run in plans["fig4"].runs}
+    assert temperatures == {"MVI(2)": 10.0, "M-VI": 0.03, "Tsallis-VI": 10.0}
+    assert len(plans["sweep"].runs) == 2 * 25
+    assert set(GAMES) <= set(ATARI)
+    assert len(GAMES) == len(set(GAMES)) == 35

@@ -1,0 +1,344 @@
+"""The numbers of a report: those of the statistics, the same in tables, figures and files."""
+
+import csv
+import io
+
+import numpy as np
+import pytest
+
+from mviq.reports import contrasts, drawing
+from mviq.reports.comparison import Choices, compare
+from mviq.reports.curves import POINTS, RESAMPLES
+from mviq.reports.panels import value_range
+from mviq.reports.reading import read_study
+from mviq.reports.report import Report, files, make_report
+from mviq.reports.statistics import (
+    curve_interval,
+    human_normalised,
+    interquartile_mean,
+    interval,
+    mean,
+    optimality_gap,
+    percent_improvement,
+    performance_profile,
+    probability_of_improvement,
+    referenced_improvement,
+)
+from mviq.reports.style import looks
+from stored_runs import curve, name_of, write_plan, write_run, write_study
+
+ENV, OTHER = "CartPole-v1", "Acrobot-v1"
+OLD, NEW = [10.0, 30.0, 20.0], [25.0, 60.0, 50.0]
+TWO = {
+    ("DQN", ENV): [curve(end) for end in OLD],
+    ("MVI(2)", ENV): [curve(end) for end in NEW],
+}
+
+
+def report(path, scores, choices=None, **plan) -> Report:
+    return make_report(write_study(path, scores, **plan), choices or Choices())
+
+
+def column(values) -> np.ndarray:
+    return np.array(values)[:, None]
+
+
+def numbers(found: Report, label: str, statistic: str) -> tuple[float, float, float]:
+    (row,) = (row for row in found.summary.rows if row.label == label)
+    number = row.numbers[statistic]
+    return number.estimate, number.low, number.high
+
+
+def same(found, expected) -> None:
+    np.testing.assert_allclose(
+        found, [expected.estimate, expected.low, expected.high], rtol=0, atol=1e-12
+    )
+
+
+# Tables
+
+
+def test_the_summary_is_that_of_the_statistics(tmp_path):
+    found = report(tmp_path, TWO, Choices(seed=7), baseline="DQN")
+    new, old = column(NEW), column(OLD)
+    same(numbers(found, "MVI(2)", "mean"), interval(mean, new, seed=7))
+    same(numbers(found, "MVI(2)", "interquartile mean"), interval(interquartile_mean, new, seed=7))
+    same(
+        numbers(found, "MVI(2)", "P(better than DQN)"),
+        interval(probability_of_improvement, new, old, seed=7, bounds=(0, 1)),
+    )
+    area = column(NEW) * (0.25 + 1) / 2  # a straight line from the first point to the end
+    same(numbers(found, "MVI(2)", "area under curve"), interval(interquartile_mean, area, seed=7))
+    assert [row.label for row in found.summary.rows] == ["MVI(2)", "DQN"]
+    assert [(row.runs, row.planned) for row in found.summary.rows] == [(3, 3)] * 2
+
+
+def test_the_final_score_is_the_mean_of_the_last_points(tmp_path):
+    curves = {("DQN", ENV): [list(range(30)), list(range(10, 40))]}
+    study = write_study(tmp_path, curves)
+    by_default = make_report(study, Choices())  # a tenth of 30 points
+    assert by_default.cells[0].number.estimate == (28 + 38) / 2
+    assert make_report(study, Choices(last=1)).cells[0].number.estimate == (29 + 39) / 2
+    with pytest.raises(ValueError, match=r"last must be at most the 30 points .* got 31"):
+        make_report(study, Choices(last=31))
+
+
+def test_atari_is_averaged_on_the_human_scale(tmp_path):
+    games = ("ALE/Pong-v5", "ALE/Breakout-v5")
+    ends = np.array([[-10.0, 20.0], [5.0, 40.0], [0.0, 10.0]])
+    scores = {("MVI(2)", g): [curve(e) for e in ends[:, i]] for i, g in enumerate(games)}
+    scores |= {("DQN", g): [curve(e - 3) for e in ends[:, i]] for i, g in enumerate(games)}
+    found = report(tmp_path, scores, baseline="DQN")
+    own, old = human_normalised(ends, games), human_normalised(ends - 3, games)
+    same(numbers(found, "MVI(2)", "interquartile mean"), interval(interquartile_mean, own))
+    same(numbers(found, "MVI(2)", "optimality gap"), interval(optimality_gap, own))
+    same(
+        numbers(found, "MVI(2)", "P(better than DQN)"),
+        interval(probability_of_improvement, own, old, bounds=(0, 1)),
+    )
+    plain, safe = found.figures["improvement"].panels
+    pong = column(ends[:, 0]), column(ends[:, 0] - 3)
+    expected = interval(percent_improvement, *pong, per_task=True)
+    assert plain.series[0].y[0] == pytest.approx(expected.estimate[0])
+    safe_one = referenced_improvement(*pong, -20.7, 14.6)[0]
+    assert safe.series[0].y[0] == pytest.approx(safe_one)
+
+
+def test_other_environments_are_scaled_within_the_study(tmp_path):
+    scores = {
+        ("DQN", ENV): [curve(0), curve(10)],
+        ("MVI(2)", ENV): [curve(20), curve(40)],
+        ("DQN", OTHER): [curve(-200), curve(-100)],
+        ("MVI(2)", OTHER): [curve(-100), curve(-100)],
+    }
+    found = report(tmp_path, scores)
+    own = found.comparison.scaled("final")
+    np.testing.assert_allclose(own["DQN"], [[0, 0], [0.25, 1]])
+    np.testing.assert_allclose(own["MVI(2)"], [[0.5, 1], [1, 1]])
+    raw = {(cell.label, cell.env): cell.number.estimate for cell in found.cells}
+    assert raw["DQN", OTHER] == -150
+    assert "optimality gap" not in found.summary.columns
+
+
+def test_the_safe_formula_holds_where_the_baseline_is_zero(tmp_path):
+    scores = {("DQN", ENV): [curve(0), curve(0)], ("MVI(2)", ENV): [curve(4), curve(8)]}
+    plain, safe = report(tmp_path, scores, baseline="DQN").figures["improvement"].panels
+    assert np.isnan(plain.series[0].y[0])
+    floor = contrasts.FLOOR_SHARE * 8
+    assert safe.series[0].y[0] == pytest.approx(100 * 6 / floor)
+
+
+# What is missing
+
+
+def test_a_missing_seed_is_counted_and_the_others_are_compared(tmp_path):
+    write_study(tmp_path, TWO)
+    runs = [(label, ENV, seed) for label in ("DQN", "MVI(2)") for seed in range(4)]
+    write_plan(tmp_path, runs)
+    found = make_report(tmp_path, Choices())
+    assert [(row.runs, row.planned) for row in found.summary.rows] == [(3, 4)] * 2
+    same(numbers(found, "DQN", "mean"), interval(mean, column([*OLD, np.nan])))
+    assert (
+        "2 of 8 runs are not finished: 2 not begun. They are missing here."
+        in found.verdict.cautions
+    )
+
+
+def test_runs_of_unequal_length_are_cut_and_that_is_said(tmp_path):
+    scores = {("DQN", ENV): [[1, 2, 3, 4], [5, 6]], ("MVI(2)", ENV): [[3, 4, 5]]}
+    found = report(tmp_path, scores)
+    assert found.comparison.environments[0].steps.tolist() == [100, 200]
+    assert found.cells[0].number.estimate == 4
+    notes = "; ".join(found.comparison.notes)
+    assert "DQN: cut after step 200, where CartPole-v1, seed 1 ends" in notes
+    assert "MVI(2): cut at step 200, where DQN ends" in notes
+
+
+def test_diverged_runs_are_missing_and_the_reader_is_warned(tmp_path):
+    write_study(tmp_path, TWO)
+    bad = name_of("MVI(2)", ENV, 3)
+    write_run(tmp_path / "runs" / bad, [99.0], steps=[100], status="diverged", seed=3)
+    runs = [
+        (label, ENV, seed) for label, seeds in (("DQN", 3), ("MVI(2)", 4)) for seed in range(seeds)
+    ]
+    write_plan(tmp_path, runs)
+    found = make_report(tmp_path, Choices())
+    (row,) = (row for row in found.summary.rows if row.label == "MVI(2)")
+    assert (row.runs, row.planned, row.diverged) == (3, 4, 1)
+    assert any("MVI(2) diverged" in caution for caution in found.verdict.cautions)
+    everything = make_report(tmp_path, Choices(which="all"))
+    assert everything.comparison.environments[0].steps.tolist() == [100]
+
+
+def test_one_run_has_no_interval_and_no_certainty(tmp_path):
+    scores = {("DQN", ENV): [curve(5)], ("MVI(2)", ENV): [curve(9)]}
+    found = report(tmp_path, scores)
+    assert np.isnan(numbers(found, "DQN", "mean")[1:]).all()
+    assert found.verdict.headline == "MVI(2) is ahead, but not clearly"
+    assert "no telling how sure" in found.verdict.sentences[1]
+    assert files(found)  # figures without bands
+
+
+def test_an_environment_without_a_score_of_one_label_is_left_out_of_averages(tmp_path):
+    write_study(tmp_path, {**TWO, ("DQN", OTHER): [curve(3), curve(4)]})
+    found = make_report(tmp_path, Choices())
+    assert [e.env for e in found.comparison.shared] == [ENV]
+    note = "Acrobot-v1 is not in the averages: no score of MVI(2)"
+    assert note in found.comparison.notes
+    assert len(found.figures["curves"].panels) == 2
+
+
+def test_a_study_that_has_only_begun_has_a_report(tmp_path):
+    write_plan(tmp_path, [("DQN", ENV, 0), ("MVI(2)", ENV, 0)], baseline="DQN")
+    found = make_report(tmp_path, Choices())
+    assert found.verdict.headline == "No score yet"
+    assert b"not begun" in files(found)["report.html"]
+
+
+def test_a_study_without_evaluations_asks_for_the_training_return(tmp_path):
+    write_run(tmp_path / "run", curve(8), evaluated=False)
+    with pytest.raises(ValueError, match=r"no run has mean raw return .* use --metric train"):
+        make_report(tmp_path, Choices())
+    found = make_report(tmp_path, Choices(metric="train"))
+    assert found.cells[0].number.estimate == 4
+
+
+def test_a_baseline_that_is_not_there_is_named(tmp_path):
+    write_study(tmp_path, TWO)
+    with pytest.raises(ValueError, match=r"baseline must be one of DQN, MVI\(2\), got 'PPO'"):
+        make_report(tmp_path, Choices(baseline="PPO"))
+
+
+def test_without_a_word_on_the_baseline_it_is_dqn(tmp_path):
+    scores = {("MVI(2)", ENV): TWO["MVI(2)", ENV], ("DQN", ENV): TWO["DQN", ENV]}
+    assert compare(read_study(write_study(tmp_path, scores)), Choices()).baseline == "DQN"
+
+
+# The answer
+
+
+def test_the_headline_is_sure_only_if_the_interval_is(tmp_path):
+    near = {
+        ("DQN", ENV): [curve(x) for x in (1, 5, 9)],
+        ("MVI(2)", ENV): [curve(x) for x in (2, 6, 9)],
+    }
+    far = {
+        ("DQN", ENV): [curve(x) for x in (1, 2, 3)],
+        ("MVI(2)", ENV): [curve(x) for x in (21, 22, 23)],
+    }
+    level = {("DQN", ENV): [curve(x) for x in (1, 2)], ("MVI(2)", ENV): [curve(x) for x in (1, 2)]}
+    said = [report(tmp_path / str(i), s).verdict.headline for i, s in enumerate((near, far, level))]
+    assert said == [
+        "MVI(2) is ahead, but not clearly",
+        "MVI(2) scores highest",
+        "DQN and MVI(2) are level",
+    ]
+
+
+# Figures
+
+
+def test_curves_and_profiles_are_those_of_the_statistics(tmp_path):
+    found = report(tmp_path, TWO)
+    series = found.figures["curves"].panels[0].series[1]
+    curves = np.array([curve(end) for end in NEW])[:, None]
+    expected = curve_interval(mean, curves, resamples=RESAMPLES)
+    np.testing.assert_array_equal(
+        [series.y, series.low, series.high], list(vars(expected).values())
+    )
+    profile = found.figures["profiles"].panels[0].series[1]
+    shares = performance_profile(column(NEW), profile.x)
+    np.testing.assert_array_equal(profile.y, shares)
+
+
+def test_the_csv_of_a_figure_is_what_is_drawn(tmp_path):
+    found = report(tmp_path, TWO)
+    contents = files(found, ["csv"])
+    for data in (*found.figures.values(), *found.diagnostics):
+        rows = list(csv.DictReader(io.StringIO(contents[f"figures/{data.name}.csv"].decode())))
+        figure = drawing.draw(data, found.looks)
+        for axes, panel in zip(figure.axes, data.panels, strict=False):
+            own = [row for row in rows if row["panel"] == panel.title]
+            written = sorted(float(row["y"]) for row in own)
+            np.testing.assert_allclose(sorted(_drawn(axes, data.kind, len(panel.series))), written)
+
+
+def _drawn(axes, kind: str, labels: int) -> list[float]:
+    if kind == "bars":
+        return [bar.get_width() for bar in axes.patches]
+    if kind == "intervals":
+        return [float(line.get_xdata()[0]) for line in axes.lines if line.get_marker() == "o"]
+    return [float(y) for line in axes.lines[:labels] for y in line.get_ydata()]
+
+
+def test_long_curves_are_thinned_and_keep_their_end(tmp_path):
+    long = {("DQN", ENV): [np.arange(1000.0).tolist()]}
+    series = report(tmp_path, long).figures["curves"].panels[0].series[0]
+    assert len(series.x) == POINTS
+    assert series.x[-1] == 100_000
+    assert series.y[-1] == 999
+
+
+def test_environments_of_different_length_share_an_axis_in_per_cent(tmp_path):
+    scores = {("DQN", ENV): [curve(4), curve(8)], ("DQN", OTHER): [curve(1, 8), curve(3, 8)]}
+    panel = report(tmp_path, scores).figures["efficiency"].panels[0]
+    assert panel.x_title == "% of the training steps"
+    assert (panel.series[0].x[0], panel.series[0].x[-1]) == (25, 100)
+    assert panel.series[0].y[-1] == pytest.approx(0.5)  # lowest and highest run of both
+
+
+def test_a_band_much_higher_than_the_lines_is_cut_by_the_frame(tmp_path):
+    panel = report(tmp_path, TWO).figures["curves"].panels[0]
+    low, high = value_range(panel)
+    lines = np.concatenate([series.y for series in panel.series])
+    assert low < lines.min() < lines.max() < high
+    assert max(series.high.max() for series in panel.series) > high
+
+
+def test_labels_of_all_kinds_can_be_drawn(tmp_path):
+    labels = ["_hidden", "$x^2$ and \\frac", "<b>bold</b> & more", "a" * 80]
+    scores = {(label, ENV): [curve(i), curve(i + 1)] for i, label in enumerate(labels)}
+    found = report(tmp_path, scores)
+    svg = files(found, ["svg"])["figures/learning-curves.svg"].decode()
+    assert svg.startswith("<?xml")
+    assert [text.get_text() for text in _legend(found)] == [
+        *("\u200b_hidden", "\\$x^2\\$ and \\frac", labels[2], "a" * 39 + "…"),
+    ]
+
+
+def _legend(found: Report):
+    return drawing.draw(found.figures["curves"], found.looks).legends[0].get_texts()
+
+
+def test_forty_labels_look_different():
+    found = looks([str(i) for i in range(40)])
+    assert len(set(found.values())) == 40
+
+
+# Files
+
+
+def test_the_same_files_give_the_same_report_wherever_they_are(tmp_path):
+    one, two = (files(report(tmp_path / place, TWO)) for place in ("here", "there"))
+    assert one.keys() == two.keys()
+    assert one == two
+
+
+def test_every_figure_comes_in_every_format(tmp_path):
+    found = report(tmp_path, TWO, baseline="DQN")
+    names = {data.name for data in (*found.figures.values(), *found.diagnostics)}
+    assert names == {
+        *("learning-curves", "aggregates", "improvement-probability", "sample-efficiency"),
+        *("profiles", "improvement", "diagnostics-CartPole-v1"),
+    }
+    expected = {f"figures/{name}.{suffix}" for name in names for suffix in ("png", "svg", "csv")}
+    assert set(files(found)) == expected | {"report.html", "summary.csv", "scores.csv"}
+    assert set(files(found, ["png"])) == {name for name in expected if name.endswith("png")}
+
+
+def test_scores_of_every_run_are_in_a_table(tmp_path):
+    contents = files(report(tmp_path, TWO), ["csv"])
+    rows = list(csv.DictReader(io.StringIO(contents["scores.csv"].decode())))
+    assert [float(row["final"]) for row in rows] == [*OLD, *NEW]
+    summary = list(csv.DictReader(io.StringIO(contents["summary.csv"].decode())))
+    assert float(summary[0]["estimate"]) == pytest.approx(45)

@@ -1,0 +1,153 @@
+"""Studies as they are typed, in real processes that are killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from comparing import assert_same_run
+from mviq.cli.main import main
+from mviq.runs.training import train
+from mviq.studies.directory import StudyDirectory
+from mviq.studies.file import read_study
+from mviq.studies.plan import config_of, expand
+from small_studies import wait_until, workers_of, write_study
+
+LONGER = {"total_steps": 3000, "eval_every": 1000}
+
+
+def run(file: Path, *options: str) -> int:
+    return main(["study", "run", str(file), "--out", str(file.parent), "--no-estimate", *options])
+
+
+def test_a_run_that_fails_or_diverges_does_not_stop_the_others(tmp_path, capsys):
+    algorithms = [
+        {"label": "good"},
+        {"label": "bad", "q": 3},
+        {"label": "wild", "value_limit": 0.1},
+    ]
+    file = write_study(tmp_path, algorithms=algorithms)
+    directory = StudyDirectory(tmp_path / "tiny")
+    plan = expand(read_study(file))
+    good, bad, _ = plan.runs
+    directory.settle(file.read_text(), plan)
+    config_file = directory.run(bad.run).config_file
+    config_file.parent.mkdir(parents=True)
+    config_file.write_text("env: CartPole-v1\n")
+    assert run(file) == 1
+    shown = capsys.readouterr()
+    assert f"bad CartPole-v1 seed 0: failed, {config_file} was changed" in shown.err
+    assert "wild CartPole-v1 seed 0: diverged at step" in shown.out
+    assert f"{directory.path}: 1 finished, 1 diverged, 1 failed\n" in shown.out
+    assert "good CartPole-v1 seed 0: finished" in shown.err
+    assert "RunError" in directory.log(bad.run).read_text()
+    failure = directory.failure(bad.run)
+    assert failure is not None
+    assert (failure.attempts, failure.when) == (1, None)
+
+    config_file.unlink()
+    assert run(file) == 1  # not by itself
+    assert "failed" not in capsys.readouterr().err
+    assert run(file, "--only", "bad", "--retry-failed", "--quiet") == 0
+    assert capsys.readouterr().err == ""
+    assert not list(directory.runs.glob("*/failure.json"))
+    train(config_of(good), tmp_path / "alone")
+    assert_same_run(config_of(good), tmp_path / "alone", directory.runs)
+    assert main(["study", "status", str(directory.path)]) == 0
+    assert "2 finished, 1 diverged" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
+def test_kill_a_run_stop_the_study_kill_the_study_and_go_on(tmp_path, capsys):
+    """The end is, bit for bit, that of runs that were never interrupted."""
+    file = write_study(tmp_path, settings=LONGER)
+    directory = StudyDirectory(tmp_path / "tiny")
+    plan = expand(read_study(file))
+
+    study = started(file)
+    wait_until(lambda: checkpoints(directory), "a first checkpoint")
+    os.kill(workers_of(directory)[0], signal.SIGKILL)
+    wait_until(lambda: list(directory.runs.glob("*/failure.json")), "the failure")
+    study.send_signal(signal.SIGINT)
+    out, err = (text.decode() for text in study.communicate())
+    assert study.returncode == 130, err
+    assert "killed by SIGKILL, probably out of memory" in err
+    assert "stopping: the runs save where they are; once more to stop at once" in err
+    assert "continue with: mviq study run" in out
+    assert workers_of(directory) == []
+
+    before = checkpoints(directory)
+    study = started(file)
+    wait_until(lambda: checkpoints(directory) - before, "another checkpoint")
+    assert run(file) == 2
+    assert "another process is running" in capsys.readouterr().err
+    study.kill()
+    study.communicate()
+    wait_until(lambda: not workers_of(directory), "the end of the orphans")
+    assert not all(directory.run(one.run).result for one in plan.runs)
+
+    assert run(file) == 0
+    for one in plan.runs:
+        train(config_of(one), tmp_path / "alone")
+        assert_same_run(config_of(one), tmp_path / "alone", directory.runs)
+
+
+def started(file: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "mviq", "study", "run", str(file), "--no-estimate"]
+    command += ["--out", str(file.parent), "--workers", "2"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def checkpoints(directory: StudyDirectory) -> set[Path]:
+    return set(directory.runs.glob("*/checkpoints/step_*[0-9]"))
+
+
+def test_measured_before_it_starts_and_refused_when_too_much(tmp_path, capsys):
+    file = write_study(tmp_path, budget={"hours": 1e-4}, seeds=2)
+    command = ["study", "run", str(file), "--out", str(tmp_path)]
+    assert main([*command, "--dry-run"]) == 2
+    shown = capsys.readouterr()
+    assert "MVI(2)  CartPole-v1  0 1" in shown.out
+    assert "left to do: 4 runs, 4,000 steps, about " in shown.out
+    assert "budget.hours is 0.0001, the study needs about" in shown.err
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        ({"budget": {"steps": 1999}}, [], "budget.steps is 1,999, the study needs 2,000 (--force"),
+        ({"budget": {"hours": 1}}, [], "budget.hours needs the study to be measured"),
+        ({"environments": ["CartPol-v1"]}, [], "there is no environment 'CartPol-v1'; did you"),
+        ({"environments": ["Pendulum-v1"]}, [], "Pendulum-v1 must have discrete actions"),
+        ({"settings": {"network": "nature"}}, [], "network nature needs pictures"),
+        ({}, ["--only", "no*"], "no run is like 'no*'"),
+        ({}, ["--workers", "0"], "--workers must be at least 1, got 0"),
+        ({}, ["--out", "/dev/null/x"], "cannot write /dev/null/x"),
+    ],
+)
+def test_mistakes_are_one_line_before_anything_starts(content, options, message, tmp_path, capsys):
+    file = write_study(tmp_path, **content)
+    assert run(file, *options) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert len(shown.err.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_status_needs_a_study_and_no_torch(tmp_path, capsys):
+    assert main(["study", "status", str(tmp_path)]) == 2
+    assert "is not the directory of a study" in capsys.readouterr().err
+    file = write_study(tmp_path)
+    directory = StudyDirectory(tmp_path / "tiny")
+    directory.settle(file.read_text(), expand(read_study(file)))
+    code = "import sys; from mviq.cli.main import main; main(sys.argv[1:]); print(*sys.modules)"
+    command = [sys.executable, "-c", code, "study", "status", str(file), "--out", str(tmp_path)]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    *table, modules = shown.stdout.splitlines()
+    assert table[-1] == f"{directory.path}: 2 waiting"
+    assert "mviq.studies.status" in modules.split()
+    assert "torch" not in modules.split()

@@ -1,0 +1,105 @@
+"""Studies on a real Ray cluster: a head and two nodes, one of which is lost on the way."""
+
+import importlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from comparing import assert_same_run
+from mviq.cli.main import main
+from mviq.runs.training import train
+from mviq.studies.directory import StudyDirectory
+from mviq.studies.file import read_study
+from mviq.studies.plan import config_of, expand
+from mviq.studies.status import saved_step
+from ray_nodes import Node, cluster
+from small_studies import CLOCK, wait_until, workers_of, write_study
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
+def test_stopped_then_a_node_is_lost_and_nothing_else(tmp_path):
+    settings = {"total_steps": 2000, "eval_every": 500}
+    file = write_study(tmp_path, algorithms=["mvi"], seeds=[0, 5, 7], settings=settings)
+    directory = StudyDirectory(tmp_path / "tiny")
+    plan = expand(read_study(file))
+    with cluster(tmp_path, workers=2) as (address, nodes):
+        with started(file, address) as study:
+            wait_until(lambda: half_done(directory, nodes), "a run in the middle")
+            study.send_signal(signal.SIGINT)
+            out, err = (text.decode() for text in study.communicate(timeout=2 * CLOCK))
+        assert study.returncode == 130, err
+        assert "continue with: mviq study run" in out
+        assert workers_of(directory) == []
+        with started(file, address) as study:
+            lost, run = wait_until(lambda: half_done(directory, nodes), "a run in the middle")
+            lost.lose()
+            out, err = (text.decode() for text in study.communicate(timeout=2 * CLOCK))
+    assert study.returncode == 0, err
+    assert out == f"{directory.path}: 3 finished\n"
+    assert "the node it was running on is dead" in err
+    assert "arning" not in err
+
+    for one in plan.runs:
+        sessions = directory.log(one.run).read_text()
+        if one.run == run:
+            assert "continuing at step" in sessions
+        else:
+            assert sessions.count("evaluation") == 4, "something was done twice"
+        train(config_of(one), tmp_path / "alone")
+        assert_same_run(config_of(one), tmp_path / "alone", directory.runs)
+
+
+@contextmanager
+def started(file: Path, address: str) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "mviq", "study", "run", str(file), "--no-estimate"]
+    command += ["--out", str(file.parent), "--engine", "ray", "--address", address]
+    study = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        yield study
+    finally:
+        study.kill()
+        study.communicate()
+
+
+def half_done(directory: StudyDirectory, nodes: list[Node]) -> tuple[Node, str] | None:
+    """Return a node and the run it is working on, when that has a checkpoint but no end."""
+    for node in nodes:
+        for pid in set(node.processes()) & set(workers_of(directory)):
+            run = directory.run(_run_of(pid))
+            if saved_step(run) >= 100 and not run.model.exists():
+                return node, run.path.name
+    return None
+
+
+def _run_of(pid: int) -> str:
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return os.fsdecode(words[-2])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--address", "127.0.0.1:6379"], "--address is for --engine ray"),
+        (["--gpus", "1"], "--gpus is for --engine ray"),
+        (["--engine", "ray", "--cpus", "-1"], "--cpus must be a number ≥ 0, got -1.0"),
+        (["--engine", "ray", "--cpus", "0"], "--cpus must be above 0"),
+    ],
+)
+def test_wrong_options(options, message, tmp_path, capsys):
+    file = write_study(tmp_path)
+    assert main(["study", "run", str(file), *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_missing_extra_is_named(tmp_path, monkeypatch, capsys):
+    engine = importlib.import_module("mviq.studies.ray_engine")
+    monkeypatch.setattr(engine, "find_spec", lambda name: None)
+    assert main(["study", "run", str(write_study(tmp_path)), "--engine", "ray"]) == 2
+    assert capsys.readouterr().err.endswith("needs an extra: pip install 'mviq[ray]'\n")
+    assert "ray" not in sys.modules
