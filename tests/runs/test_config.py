@@ -54,6 +54,7 @@ def test_every_default_has_a_source_and_every_field_help(env, algorithm):
         ({"learning_rate": math.inf}, "learning_rate must be a finite number > 0, got inf"),
         ({"total_steps": 50}, "learning_starts must be below total_steps = 50"),
         ({"seed": -1}, "seed must be between 0 and 2147483647, got -1"),
+        ({"seed": 2**31 - 2, "n_envs": 4}, "seed must be between 0 and 2147483644, got 2147483646"),
         ({"form": "gaps"}, "form must be one of gap, log, truncated_log, naive_log, got 'gaps'"),
         ({"algorithm": "m-vi", "q": 2.0}, "q of m-vi must be 1.0, got 2.0"),
         ({"algorithm": "ppo"}, "algorithm must be one of .*, got 'ppo'"),
