@@ -1,290 +1,184 @@
 """Updates per second of the agents, against their peers and against the multiplications alone.
 
-Every setting runs all contenders in turn, several rounds, one thread each, in one process; what
-counts is the ratio of the medians. Times are of the processor, so that others at work on the
-machine disturb little. An update includes the four environment steps before it. Before it is
-measured an agent learns for a while: the first updates are faster than the rest of a run, since
-Adam's moments have not yet decayed to the denormal numbers that processors are slow with.
+Every setting runs all contenders in turn, several rounds, one thread each, in one process. What
+counts is the median over the rounds of the ratio within a round; beside it stand the quartiles.
+Times are of the processor, so that others at work on the machine disturb little. An update
+includes the four environment steps before it. Before it is measured an agent learns for a while:
+loops are compiled, memory has been touched, and Adam's moments have decayed to the denormal
+numbers that processors are slow with, as they have in all but the first seconds of a run.
 
-    python benchmarks/throughput.py [--quick] [--profile] [SETTING ...]
+    python benchmarks/throughput.py [--quick] [--profile] [--markdown] [SETTING ...]
+
+SBX's DQN takes part where it is installed (pip install sbx-rl) and the network is an MLP.
 """
 
 import argparse
 import cProfile
 import gc
-import math
+import os
+import platform
 import pstats
 import resource
-import statistics
+import sys
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
 
-import gymnasium as gym
 import numpy as np
 import torch
-from gymnasium import spaces
 from rich.console import Console
 from rich.table import Table
-from sb3_contrib import QRDQN
-from stable_baselines3 import DQN
 
-from mviq import envs
-from mviq.agents import MVI, QRMVI, FrameReplayBuffer, MinAtarCNN
+from floor import environment_alone, gemm_rate, products_alone, replay_bytes
+from settings import LEARNING_STARTS, SETTINGS, Setting, contenders
 
-console = Console(width=110)
-
-
-class Screens(gym.Env):
-    """Atari's shape without the emulator: frames from a pool, stacked, episodes of 500 steps."""
-
-    observation_space = spaces.Box(0, 255, (4, 84, 84), np.uint8)
-    action_space = spaces.Discrete(6)
-
-    def __init__(self):
-        self.pool = np.random.default_rng(0).integers(1, 255, (64, 84, 84), np.uint8)
-
-    def reset(self, *, seed=None, options=None):
-        """Begin an episode."""
-        super().reset(seed=seed)
-        self.time, self.stack = 0, np.zeros((4, 84, 84), np.uint8)
-        return self._next(), {}
-
-    def _next(self):
-        self.stack = np.concatenate([self.stack[1:], self.pool[None, self.time % 64]])
-        return self.stack
-
-    def step(self, action):
-        """Show the next frame."""
-        self.time += 1
-        return self._next(), float(action == 0), False, self.time == 500, {}
+LEAST_WARM_UP = LEARNING_STARTS + 60  # so that a quick run measures updates too
+COLUMNS = "agent", "ms/update", "steps/s", "vs peer", "quartiles", "vs q = ∞", "replay MB"
+DEARER = {"q = 2": 1.1, "q = 3": 1.2}  # what they may cost, against q = ∞
 
 
 @dataclass(frozen=True)
-class Setting:
-    """A problem, its network, and what is to be reached."""
+class Result:
+    """What one setting came to: milliseconds per update of every agent, round by round."""
 
-    title: str
-    peer: type
-    env: Callable[[], object]
-    policy: str
-    options: dict = field(default_factory=dict)
-    ours: dict = field(default_factory=dict)
-    goal: float = 1.0
-    updates: int = 100
-    warm_up: int = 4000
+    setting: Setting
+    times: dict[str, np.ndarray]
+    replay: dict[str, float]
+    floor: float
+    rate: float
+    environment: float
 
+    @property
+    def peer(self):
+        """The agent to compare with."""
+        return next(iter(self.times))
 
-FC = {"net_arch": [512, 512]}
-TABLE_1 = {"batch_size": 128, "buffer_size": 50_000, "learning_rate": 1e-3}
-TABLE_1 |= {"target_update_interval": 100}
-MINATAR = {"batch_size": 32, "buffer_size": 100_000, "target_update_interval": 1000}
-ATARI = {"batch_size": 32, "buffer_size": 4_000, "target_update_interval": 8000}
-FRAMES = {"replay_buffer_class": FrameReplayBuffer}
-CNN = {"features_extractor_class": MinAtarCNN, "net_arch": []}
+    def ours(self, family):
+        """Return the name of our agent with this family."""
+        return next(name for name in self.times if name.endswith(f" {family}"))
 
-SETTINGS = {
-    "scalar": Setting(
-        "Table 1, scalar: CartPole, FC512-512, batch 128",
-        DQN,
-        lambda: "CartPole-v1",
-        "MlpPolicy",
-        TABLE_1 | {"policy_kwargs": FC},
-        goal=1.4,
-    ),
-    "quantile": Setting(
-        "Table 1 with 200 quantiles",
-        QRDQN,
-        lambda: "CartPole-v1",
-        "MlpPolicy",
-        TABLE_1 | {"policy_kwargs": FC | {"n_quantiles": 200}},
-        goal=8.0,
-        updates=20,
-        warm_up=1000,
-    ),
-    "minatar": Setting(
-        "MinAtar Breakout, conv 16 3×3, FC128, batch 32",
-        DQN,
-        lambda: envs.make("MinAtar/Breakout-v1"),
-        "CnnPolicy",
-        MINATAR | {"policy_kwargs": CNN},
-        goal=2.0,
-        updates=200,
-    ),
-    "atari": Setting(
-        "Atari's shape without emulator: Nature CNN, 200 quantiles, batch 32",
-        QRDQN,
-        Screens,
-        "CnnPolicy",
-        ATARI,
-        FRAMES,
-        goal=1.6,
-        updates=12,
-        warm_up=200,
-    ),
-    "emulator": Setting(
-        "Atari with emulator: Breakout by the sb3 protocol, Nature CNN, 200 quantiles, batch 32",
-        QRDQN,
-        lambda: envs.make("ALE/Breakout-v5"),
-        "CnnPolicy",
-        ATARI,
-        FRAMES,
-        goal=1.0,
-        updates=12,
-        warm_up=200,
-    ),
-}
-FAMILIES = {
-    "q = ∞, α = 0": {"q": math.inf, "munchausen_alpha": 0.0},
-    "q = ∞": {"q": math.inf},
-    "q = 1": {"q": 1.0},
-    "q = 2": {"q": 2.0},
-    "q = 3": {"q": 3.0},
-}
+    def gain(self, name):
+        """Return how often an agent is as fast as the peer: quartiles and median."""
+        return np.quantile(self.times[self.peer] / self.times[name], (0.25, 0.5, 0.75))
 
+    def cost(self, name):
+        """Return the median time of an agent relative to that of ours with q = ∞."""
+        return float(np.median(self.times[name] / self.times[self.ours("q = ∞")]))
 
-def contenders(setting):
-    ours = MVI if setting.peer is DQN else QRMVI
-    common = {"learning_starts": 100, "train_freq": 4, "exploration_final_eps": 0.01}
-    common |= {"exploration_fraction": 1e-9, "seed": 0, "device": "cpu"}
-    common |= setting.options
-
-    def build(cls, **extra):
-        # Both peers and ours write into policy_kwargs; each gets its own.
-        own = {k: dict(v) if isinstance(v, dict) else v for k, v in common.items()}
-        return cls(setting.policy, setting.env(), **own, **extra)
-
-    agents = {f"{'SB3' if setting.peer is DQN else 'sb3-contrib'} {setting.peer.__name__}": None}
-    agents = {name: build(setting.peer) for name in agents}
-    if setting.peer is DQN and (sbx := sbx_dqn()) is not None and setting.policy == "MlpPolicy":
-        agents["SBX DQN"] = build(sbx)
-    for name, family in FAMILIES.items():
-        agents[f"{ours.__name__} {name}"] = build(ours, **family, **setting.ours)
-    return agents
-
-
-def sbx_dqn():
-    try:
-        from sbx import DQN as SBX
-    except ImportError:
-        return None
-    return SBX
+    def verdicts(self):
+        """Return what was to be reached, in words, and whether it was."""
+        if self.setting.goal is None:
+            return []
+        gain = self.gain(self.ours("q = 2"))[1]
+        said = f"q = 2 at least {self.setting.goal:g}× {self.peer}: {gain:.2f}×"
+        found = [(said, gain >= self.setting.goal)]
+        for family, most in DEARER.items():
+            cost = self.cost(self.ours(family))
+            found.append((f"{family} at most {most:g}× of q = ∞: {cost:.2f}×", cost <= most))
+        return found
 
 
 def milliseconds_per_update(agent, updates):
-    begun = time.process_time()
+    """Return the time of the processor, after making sure that there were updates."""
+    before, begun = agent._n_updates, time.process_time()
     agent.learn(4 * updates, reset_num_timesteps=False)
-    return 1e3 * (time.process_time() - begun) / updates
+    spent = time.process_time() - begun
+    assert agent._n_updates - before == updates
+    return 1e3 * spent / updates
 
 
-def measure(agents, updates, rounds, warm_up):
-    for agent in agents.values():
-        agent.learn(warm_up)
-    times = {name: [] for name in agents}
-    for _ in range(rounds):
-        for name, agent in agents.items():
-            times[name].append(milliseconds_per_update(agent, updates))
-    return {name: statistics.median(values) for name, values in times.items()}
-
-
-def multiplications(network, observation, batch, copies):
-    """Return the (m, k, n) of all matrix products of an update with its four steps."""
-    shapes = []
-
-    def note(module, inputs, output):
-        if isinstance(module, torch.nn.Linear):
-            shapes.append((1, module.in_features, module.out_features))
-        elif isinstance(module, torch.nn.Conv2d):
-            places = output.shape[-2] * output.shape[-1]
-            shapes.append((places, math.prod(module.weight.shape[1:]), module.out_channels))
-
-    hooks = [m.register_forward_hook(note) for m in network.modules()]
-    with torch.no_grad():
-        network(observation)
-    for hook in hooks:
-        hook.remove()
-    products = []
-    for i, (places, k, n) in enumerate(shapes):
-        rows = batch * places
-        products += [(copies * rows, k, n), (rows, k, n), (k, rows, n)] + 4 * [(places, k, n)]
-        products += [(rows, n, k)] if i else []  # nobody asks for the gradient of the input
-    return products
-
-
-def gemm_floor(agent, setting, copies):
-    """Return the time of the multiplications alone, each measured on its own, and their rate."""
-    net = agent.policy.q_net if setting.peer is DQN else agent.policy.quantile_net
-    observation = torch.as_tensor(agent.env.reset())
-    products = multiplications(net, observation, agent.batch_size, copies)
-    total = 0.0
-    for m, k, n in products:
-        a, b = torch.randn(m, k), torch.randn(k, n)
-        out = torch.empty(m, n)
-        times = []
-        for _ in range(5):
-            begun = time.perf_counter()
-            torch.mm(a, b, out=out)
-            times.append(time.perf_counter() - begun)
-        total += min(times)
-    return 1e3 * total, sum(2 * m * k * n for m, k, n in products) / total / 1e9
-
-
-def peak_gemm_rate():
-    a = torch.randn(1024, 1024)
-    out = torch.empty_like(a)
-    times = []
-    for _ in range(10):
-        begun = time.perf_counter()
-        torch.mm(a, a, out=out)
-        times.append(time.perf_counter() - begun)
-    return 2 * 1024**3 / min(times) / 1e9
-
-
-def replay_bytes(agent):
-    arrays = {}
-    for holder in (agent.replay_buffer, getattr(agent.replay_buffer, "observations", None)):
-        for value in vars(holder).values() if hasattr(holder, "__dict__") else ():
-            if isinstance(value, np.ndarray):
-                base = value if value.base is None else value.base
-                arrays[id(base)] = base.nbytes
-    return sum(arrays.values())
-
-
-def run(name, setting, rounds, scale, profile):
+def measure(setting, rounds, scale, profile):
+    """Let the agents of a setting learn in turns."""
     agents = contenders(setting)
     updates = max(4, int(setting.updates * scale))
-    times = measure(agents, updates, rounds, int(setting.warm_up * scale))
-    peer = next(iter(times))
-    table = Table(title=setting.title, title_justify="left")
-    for column in ("agent", "ms/update", "steps/s", "vs peer", "vs q = ∞", "replay MB"):
-        table.add_column(column, justify="left" if column == "agent" else "right")
-    greedy = next(t for n, t in times.items() if n.endswith("q = ∞"))
-    for agent, ms in times.items():
-        relative = f"{ms / greedy:.2f}" if "q = " in agent else ""
-        table.add_row(
-            agent,
-            f"{ms:.2f}",
-            f"{4e3 / ms:.0f}",
-            f"{times[peer] / ms:.2f}×",
-            relative,
-            f"{replay_bytes(agents[agent]) / 1e6:.0f}" if "SBX" not in agent else "",
-        )
-    console.print(table)
-    ours = next(n for n in times if n.endswith("q = 2"))
-    for copies, label in ((1, "DQN's"), (2, "MVI(q)'s")):
-        floor, rate = gemm_floor(agents[ours], setting, copies)
-        console.print(f"{label} multiplications alone: {floor:.2f} ms at {rate:.0f} GFLOP/s")
-    reached = times[peer] / times[ours]
-    verdict = "reached" if reached >= setting.goal else "NOT reached"
-    console.print(
-        f"goal at q = 2: {setting.goal}× {peer}: {reached:.2f}×, {verdict}; "
-        f"the multiplications alone would allow {times[peer] / floor:.1f}×\n"
-    )
+    for agent in agents.values():
+        agent.learn(max(LEAST_WARM_UP, int(setting.warm_up * scale)))
+    times = np.empty((rounds, len(agents)))
+    for i in range(rounds):
+        times[i] = [milliseconds_per_update(agent, updates) for agent in agents.values()]
+    columns = dict(zip(agents, times.T, strict=True))
+    replay = {name: replay_bytes(agent.replay_buffer) / 1e6 for name, agent in agents.items()}
+    ours = next(agent for name, agent in agents.items() if name.endswith("q = 2"))
     if profile:
         profiler = cProfile.Profile()
-        profiler.runcall(milliseconds_per_update, agents[ours], updates)
+        profiler.runcall(milliseconds_per_update, ours, updates)
         pstats.Stats(profiler).sort_stats("tottime").print_stats(25)
+    environment = environment_alone(ours)
+    return Result(setting, columns, replay, *products_alone(ours), environment)
+
+
+def show(console, result):
+    """Print one setting: a row for every agent, then what bounds them and what is reached."""
+    table = Table(title=result.setting.title, title_justify="left")
+    for column in (
+        "agent",
+        "ms/update",
+        "steps/s",
+        "vs peer",
+        "quartiles",
+        "vs q = ∞",
+        "replay MB",
+    ):
+        table.add_column(column, justify="left" if column == "agent" else "right")
+    for name, values in result.times.items():
+        ms, (low, gain, high) = np.median(values), result.gain(name)
+        cost = f"{result.cost(name):.2f}" if "q = " in name else ""
+        row = [name, f"{ms:.2f}", f"{4e3 / ms:.0f}", f"{gain:.2f}×", f"{low:.2f}–{high:.2f}", cost]
+        table.add_row(*row, f"{result.replay[name]:.0f}")
+    console.print(table)
+    peer, ours = (np.median(result.times[n]) for n in (result.peer, result.ours("q = 2")))
+    console.print(
+        f"MVI(q)'s multiplications alone: {result.floor:.2f} ms at {result.rate:.0f} GFLOP/s, "
+        f"which would allow {peer / result.floor:.1f}×"
+    )
+    share = f"{100 * result.environment / ours:.0f} % of our time, "
+    share += f"{100 * result.environment / peer:.0f} % of the peer's"
+    console.print(f"four steps of the environment alone: {result.environment:.2f} ms, {share}")
+    for said, reached in result.verdicts():
+        console.print(f"{said}, {'reached' if reached else 'NOT reached'}")
+    console.print()
+
+
+def markdown(results):
+    """Return one line per setting, for the documentation."""
+    head = "setting", "peer", "peer, ms", "q = 2, ms", "ratio", "quartiles", "goal"
+    head += "q = 2 / q = ∞", "q = 3 / q = ∞", "products, ms", "environment, ms", "replay, MB"
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1)]
+    for result in results:
+        ours = result.ours("q = 2")
+        low, gain, high = result.gain(ours)
+        goal = result.setting.goal
+        lines.append(
+            [
+                result.setting.title,
+                result.peer,
+                *(f"{np.median(result.times[name]):.2f}" for name in (result.peer, ours)),
+                f"**{gain:.2f}×**",
+                f"{low:.2f}–{high:.2f}",
+                "" if goal is None else f"{goal:g}×",
+                *(f"{result.cost(result.ours(family)):.2f}" for family in DEARER),
+                f"{result.floor:.2f}",
+                f"{result.environment:.2f}",
+                f"{result.replay[result.peer]:.0f} / {result.replay[ours]:.0f}",
+            ]
+        )
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def machine():
+    """Return the facts that times depend on."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    versions = ", ".join(f"{p} {version(p)}" for p in ("torch", "stable-baselines3", "sb3-contrib"))
+    return (
+        f"{(names or [platform.processor()])[0]}, {os.cpu_count()} cores, one thread used, "
+        f"load {os.getloadavg()[0]:.1f}, matrix product of 1024 at {gemm_rate():.0f} GFLOP/s; "
+        f"{versions}"
+    )
 
 
 def main():
@@ -292,20 +186,30 @@ def main():
     parser.add_argument("settings", nargs="*", metavar="SETTING", help=", ".join(SETTINGS))
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
     parser.add_argument("--profile", action="store_true", help="where our time goes")
+    parser.add_argument("--markdown", action="store_true", help="the table of the documentation")
     arguments = parser.parse_args()
     unknown = set(arguments.settings) - SETTINGS.keys()
     if unknown:
         parser.error(f"SETTING must be one of {', '.join(SETTINGS)}, got {', '.join(unknown)}")
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
-    console.print(f"matrix product of 1024: {peak_gemm_rate():.0f} GFLOP/s on one thread\n")
-    rounds, scale = (3, 0.3) if arguments.quick else (7, 1.0)
+    console = Console(width=110, stderr=arguments.markdown)
+    facts = machine()
+    console.print(f"{facts}\nSBX DQN is {'' if find_spec('sbx') else 'not '}installed\n")
+    rounds, scale = (5, 0.3) if arguments.quick else (15, 1.0)
+    results = []
     for name in arguments.settings or SETTINGS:
-        run(name, SETTINGS[name], rounds, scale, arguments.profile)
+        results.append(measure(SETTINGS[name], rounds, scale, arguments.profile))
+        show(console, results[-1])
         gc.collect()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     console.print(f"peak memory of this process: {peak:.0f} MB")
+    if arguments.markdown:
+        print(f"{facts}\n\n{markdown(results)}")
+    missed = [said for result in results for said, good in result.verdicts() if not good]
+    console.print(f"missed: {'; '.join(missed)}" if missed else "all targets reached")
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

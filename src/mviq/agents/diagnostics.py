@@ -7,6 +7,9 @@ import torch
 from torch import Tensor
 
 from mviq.tsallis import Family, munchausen_residual
+from mviq.tsallis.family import Form
+
+_GAP_AND_LOG: tuple[Form, Form] = ("gap", "truncated_log")
 
 
 class DivergenceError(RuntimeError):
@@ -19,14 +22,16 @@ def policy_diagnostics(family: Family, q_values: Tensor, actions: Tensor) -> dic
     ``gap_minus_log`` is Q − ⟨π,Q⟩ − ln_q π, the left part of the paper's Figure 3.
     """
     at = family.evaluate(q_values)
-    gap = q_values - at.soft_maximum.unsqueeze(-1)
-    logarithm = replace(family, form="truncated_log", munchausen_alpha=1.0, clip=None)
-    log_policy = logarithm.munchausen(q_values, at) / family.temperature
+    gap, log_policy = (
+        replace(family, form=form, munchausen_alpha=1.0, clip=None).munchausen(q_values, at)
+        for form in _GAP_AND_LOG
+    )
+    difference = gap - log_policy / family.temperature
     return {
         "tsallis/entropy": at.entropy.mean().item(),
         "tsallis/support_size": (at.policy > 0).sum(-1).float().mean().item(),
         "tsallis/munchausen": family.munchausen(q_values, at).gather(1, actions).mean().item(),
-        "tsallis/gap_minus_log": (gap - log_policy).gather(1, actions).mean().item(),
+        "tsallis/gap_minus_log": difference.gather(1, actions).mean().item(),
     }
 
 

@@ -79,7 +79,7 @@ class Dense:
 
     def of_one(self, x: Array) -> Array:
         """Return the output, after the ReLU."""
-        weight, bias = _arrays(self.module)
+        weight, bias = _arrays(self.parameters)
         return kernels.dense(weight, bias, x.reshape(-1), self.rectified)
 
 
@@ -149,7 +149,7 @@ class PatchConvolution(Convolution):
 
     def of_one(self, x: Array) -> Array:
         """Return the output, after the ReLU, place by place."""
-        weight, bias = _arrays(self.module)
+        weight, bias = _arrays(self.parameters)
         return kernels.convolution(weight, bias, x, self.module.stride[0], self.rectified)
 
 
@@ -187,9 +187,7 @@ def _columns(x: Tensor) -> Tensor:
     return x if x.dim() == 2 else x.flatten(1).t()
 
 
-def _arrays(module: nn.Linear | nn.Conv2d) -> tuple[Array, Array]:
+def _arrays(parameters: list[nn.Parameter]) -> tuple[Array, Array]:
     """Return weight and bias as arrays that share their memory."""
-    weight = module.weight.detach().numpy()
-    if module.bias is None:
-        return weight, np.zeros(len(weight), weight.dtype)
-    return weight, module.bias.detach().numpy()
+    weight, *bias = (parameter.detach().numpy() for parameter in parameters)
+    return weight, bias[0] if bias else np.zeros(len(weight), weight.dtype)

@@ -72,7 +72,7 @@ class Learner(OffPolicyAlgorithm):
         self.acting, self.value_limit = acting, value_limit
         self.status: Status = "new"
         self._replayed: Any = None  # the last update's observations, for diagnostics
-        if options.get("policy_kwargs"):
+        if options.get("policy_kwargs") is not None:
             options["policy_kwargs"] = dict(options["policy_kwargs"])  # the bases write into it
         super().__init__(policy, env, *arguments, _init_setup_model=False, **options)  # type: ignore[call-arg, arg-type]
         _prefer_fused_adam(self.policy_kwargs)

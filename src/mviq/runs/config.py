@@ -71,7 +71,7 @@ class Config:
         "Atari: wrappers (resumes exactly) or vector (ale-py's, faster; resumes with a new episode)"
     )
 
-    log_every: int = option("steps between rows of progress.csv")
+    log_every: int = option("steps between rows of progress.csv, besides those of evaluations")
     eval_every: int = option("steps between evaluations; 0 for none")
     eval_episodes: int = option("episodes of an evaluation")
 

@@ -1,0 +1,92 @@
+"""How fast could an update be? The time of its matrix products alone, and of its environment."""
+
+import math
+import time
+
+import numpy as np
+import torch
+
+
+def fastest(work, repeats=10):
+    """Return the shortest of some times, in seconds."""
+    times = []
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - begun)
+    return min(times)
+
+
+def gemm_rate(n=1024):
+    """Return GFLOP/s of a large matrix product."""
+    a, out = torch.randn(n, n), torch.empty(n, n)
+    return 2 * n**3 / fastest(lambda: torch.mm(a, a, out=out)) / 1e9
+
+
+def products(network, observation, batch, copies):
+    """Return the (m, k, n) of all matrix products of an update with its four steps.
+
+    ``copies`` says for how many batches of states the target network is asked.
+    """
+    shapes = []
+
+    def note(module, inputs, output):
+        if isinstance(module, torch.nn.Linear):
+            shapes.append((1, module.in_features, module.out_features))
+        elif isinstance(module, torch.nn.Conv2d):
+            places = output.shape[-2] * output.shape[-1]
+            shapes.append((places, math.prod(module.weight.shape[1:]), module.out_channels))
+
+    hooks = [m.register_forward_hook(note) for m in network.modules()]
+    with torch.no_grad():
+        network(observation)
+    for hook in hooks:
+        hook.remove()
+    found = []
+    for i, (places, k, n) in enumerate(shapes):
+        rows = batch * places
+        found += [(copies * rows, k, n), (rows, k, n), (k, rows, n)] + 4 * [(places, k, n)]
+        found += [(rows, n, k)] if i else []  # nobody asks for the gradient of the input
+    return found
+
+
+def products_alone(agent, copies=2):
+    """Return the milliseconds of the products of an update, and their rate in GFLOP/s."""
+    policy = agent.policy
+    network = policy.q_net if hasattr(policy, "q_net") else policy.quantile_net
+    shapes = products(network, torch.as_tensor(agent.env.reset()), agent.batch_size, copies)
+    seconds = 0.0
+    for m, k, n in shapes:
+        a, b, out = torch.randn(m, k), torch.randn(k, n), torch.empty(m, n)
+        seconds += fastest(lambda a=a, b=b, out=out: torch.mm(a, b, out=out))
+    return 1e3 * seconds, sum(2 * m * k * n for m, k, n in shapes) / seconds / 1e9
+
+
+def environment_alone(agent, steps=400):
+    """Return the milliseconds of four steps of the environment, without the ``VecEnv`` around it.
+
+    ale-py's vectoriser is one itself.
+    """
+    env = agent.get_env()
+    actions = np.random.default_rng(0).integers(env.action_space.n, size=steps)
+    begun = time.process_time()
+    if not hasattr(env, "envs"):
+        for action in actions:
+            env.step(np.array([action]))
+    else:
+        single = env.envs[0]
+        for action in actions:
+            if any(single.step(action)[2:4]):
+                single.reset()
+    return 4e3 * (time.process_time() - begun) / steps
+
+
+def replay_bytes(buffer):
+    """Return the memory of the arrays of a replay buffer."""
+    arrays = {}
+    for holder in (buffer, getattr(buffer, "observations", None)):
+        for value in vars(holder).values() if hasattr(holder, "__dict__") else ():
+            if isinstance(value, np.ndarray):
+                base = value if value.base is None else value.base
+                arrays[id(base)] = base.nbytes
+    return sum(arrays.values())
