@@ -11,7 +11,7 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.torch_layers import FlattenExtractor
 from torch import nn
 
-from mviq.agents import MVI, QRMVI, MinAtarCNN, kernels
+from mviq.agents import MVI, QRMVI, MinAtarCNN, descent, kernels
 from mviq.agents.layers import PatchConvolution
 from mviq.agents.networks import ByAutograd, ByHand
 from problems import Observed
@@ -152,3 +152,28 @@ def test_convolutional_weights_are_those_of_the_base_too(cls, base, space, kwarg
         agent = made(kind, space, "CnnPolicy", dict(chosen), **options, **family).learn(180)
         weights.append(torch.cat([w.detach().flatten() for w in agent.policy.parameters()]))
     assert (weights[0] - weights[1]).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("extra", [{}, {"weight_decay": 0.1}, {"amsgrad": True}])
+def test_a_step_is_the_step_of_the_optimiser(extra):
+    torch.manual_seed(0)
+    start, gradients = torch.randn(5, 7), torch.randn(6, 5, 7)
+    ended = []
+    for take in (descent.step, torch.optim.Adam.step):
+        weight, idle = nn.Parameter(start.clone()), nn.Parameter(torch.ones(2))
+        optimizer = torch.optim.Adam([weight, idle], 0.1, fused=True, **extra)
+        for gradient in gradients:
+            weight.grad = gradient.clone()
+            take(optimizer)
+        ended.append((weight, optimizer.state_dict()["state"]))
+    (ours, state), (theirs, expected) = ended
+    assert torch.equal(ours, theirs)
+    assert state.keys() == expected.keys() == {0}
+    assert all(torch.equal(state[0][name], value) for name, value in expected[0].items())
+
+
+def test_hooks_of_the_optimiser_are_called():
+    agent, calls = made(MVI, NUMBERS, learning_starts=20), []
+    agent.policy.optimizer.register_step_post_hook(lambda *_: calls.append(1))
+    agent.learn(60)
+    assert len(calls) == agent._n_updates > 5

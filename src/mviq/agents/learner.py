@@ -15,7 +15,7 @@ from stable_baselines3.common.type_aliases import (
 )
 from torch import Tensor
 
-from mviq.agents import denormals
+from mviq.agents import denormals, descent
 from mviq.agents.arguments import Acting, check_arguments, check_fit
 from mviq.agents.diagnostics import (
     DivergenceError,
@@ -215,7 +215,7 @@ class Learner(OffPolicyAlgorithm):
         limit = math.inf if self.max_grad_norm is None else self.max_grad_norm
         if norm > limit:
             torch._foreach_mul_(gradients, limit / (norm + 1e-6))
-        self.policy.optimizer.step()
+        descent.step(self.policy.optimizer)
 
     def _divergence(self, what: str) -> DivergenceError:
         return DivergenceError(
