@@ -49,6 +49,7 @@ bench: setup
 	$(BIN)/python benchmarks/policy.py
 	$(BIN)/python benchmarks/tabular.py
 	$(BIN)/python benchmarks/throughput.py
+	$(BIN)/python benchmarks/studies.py
 
 clean:
 	rm -rf .venv $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -54,6 +54,11 @@ class Observed(gym.Env):
         return self.observation_space.sample(), float(action), over, False, {}
 
 
+def made(cls, env="CartPole-v1", policy_name="MlpPolicy", **options):
+    """Return a small agent."""
+    return cls(policy_name, env, **({"seed": 0, "device": "cpu", "buffer_size": 1000} | options))
+
+
 def fixed_point(family, problem, gamma, iterations=3000):
     """Iterate the family's update on the tables until nothing moves."""
     reward, after = torch.tensor(problem.reward), torch.tensor(problem.after)

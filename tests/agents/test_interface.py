@@ -1,6 +1,5 @@
 """What users of Stable-Baselines3 know works on our agents."""
 
-import csv
 import math
 
 import numpy as np
@@ -10,14 +9,8 @@ from gymnasium import spaces
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.callbacks import (
     BaseCallback,
-    CheckpointCallback,
-    EvalCallback,
-    StopTrainingOnMaxEpisodes,
-    StopTrainingOnNoModelImprovement,
-    StopTrainingOnRewardThreshold,
 )
 from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.logger import configure
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
 from torch import nn
 
@@ -28,13 +21,9 @@ from mviq.agents.learner import Learner
 from mviq.agents.replay import TransitionReplayBuffer
 from mviq.agents.rollout import step
 from mviq.tsallis import Family, entropy, munchausen_residual, policy
-from problems import Observed, TableMDP
+from problems import Observed, TableMDP, made
 
 AGENTS = pytest.mark.parametrize("cls", [MVI, QRMVI])
-
-
-def made(cls, env="CartPole-v1", policy_name="MlpPolicy", **options):
-    return cls(policy_name, env, **({"seed": 0, "device": "cpu", "buffer_size": 1000} | options))
 
 
 @AGENTS
@@ -92,97 +81,17 @@ def test_adam_is_fused_unless_the_user_says_otherwise():
     assert not other.policy.optimizer.defaults["fused"]
 
 
-@AGENTS
-def test_callbacks_are_called_and_can_stop(cls, tmp_path):
-    class Count(BaseCallback):
-        steps = 0
-
-        def _on_step(self):
-            self.steps += 1
-            assert {"infos", "dones", "rewards", "new_obs", "actions"} <= self.locals.keys()
-            return True
-
-    count = Count()
-    made(cls).learn(123, callback=count)
-    assert count.steps == 124  # a rollout has four steps
-    stopped = made(cls).learn(10_000, callback=StopTrainingOnMaxEpisodes(3))
-    assert stopped.status == "stopped"
-    assert stopped.num_timesteps < 1000
-    evaluate = EvalCallback(
-        make_vec_env("CartPole-v1"), eval_freq=60, log_path=str(tmp_path), verbose=0
-    )
-    made(cls).learn(150, callback=[evaluate, Count()])
-    assert (tmp_path / "evaluations.npz").exists()
-
-
-@AGENTS
-def test_logs_to_tensorboard_and_csv(cls, tmp_path):
-    agent = made(cls, tensorboard_log=str(tmp_path / "board"), learning_starts=20)
-    agent.learn(200)
-    assert list(tmp_path.glob(f"board/{cls.__name__}_1/events*"))
-    agent = made(cls, learning_starts=20, target_update_interval=50)
-    agent.set_logger(configure(str(tmp_path), ["csv"]))
-    agent.learn(600, log_interval=1)
-    agent.logger.close()
-    with (tmp_path / "progress.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    for name in (
-        "rollout/ep_rew_mean",
-        "train/loss",
-        "train/q_values",
-        "tsallis/entropy",
-        "tsallis/support_size",
-        "tsallis/munchausen",
-        "tsallis/gap_minus_log",
-        "tsallis/residual",
-        "time/fps",
+def test_the_short_cut_through_the_network_is_the_network():
+    for space, name in (
+        (spaces.Box(0, 255, (4, 36, 36), np.uint8), "CnnPolicy"),
+        (spaces.Box(-1, 1, (6,), np.float32), "MlpPolicy"),
     ):
-        numbers = [float(row[name]) for row in rows if row[name]]
-        assert numbers, name
-        assert all(math.isfinite(number) for number in numbers), name
-
-
-def test_progress_bar(capsys):
-    made(MVI).learn(150, progress_bar=True)
-    shown = "".join(capsys.readouterr())
-    assert "152/150" in shown  # whole rollouts of four steps
-
-
-@AGENTS
-def test_checkpoints_and_the_best_model_are_safe_files(cls, tmp_path):
-    """What SB3's callbacks write can be loaded: the agent, its replay buffer, the statistics."""
-    env, evaluation = (VecNormalize(make_vec_env("CartPole-v1", seed=i)) for i in (0, 1))
-    checkpoints = CheckpointCallback(
-        60, str(tmp_path), save_replay_buffer=True, save_vecnormalize=True
-    )
-    evaluate = EvalCallback(
-        evaluation, eval_freq=100, best_model_save_path=str(tmp_path / "best"), verbose=0
-    )
-    agent = made(cls, env, learning_starts=20).learn(124, callback=[checkpoints, evaluate])
-    again = cls.load(tmp_path / "rl_model_120_steps", env=env, device="cpu")
-    again.load_replay_buffer(tmp_path / "rl_model_replay_buffer_120_steps.pkl")
-    assert (again.num_timesteps, again.replay_buffer.size()) == (120, 119)  # stored after callbacks
-    VecNormalize.load(
-        str(tmp_path / "rl_model_vecnormalize_120_steps.pkl"), make_vec_env("CartPole-v1")
-    )
-    again.learn(40, reset_num_timesteps=False)
-    assert again.num_timesteps == 160
-    best = cls.load(tmp_path / "best" / "best_model.zip", device="cpu")
-    assert best.num_timesteps == 100
-    assert agent.num_timesteps == 124
-
-
-@pytest.mark.parametrize(
-    "stop",
-    [
-        {"callback_on_new_best": StopTrainingOnRewardThreshold(-1.0)},
-        {"callback_after_eval": StopTrainingOnNoModelImprovement(0, min_evals=1)},
-    ],
-    ids=lambda stop: next(iter(stop)),
-)
-def test_evaluations_can_stop(stop):
-    evaluate = EvalCallback(make_vec_env("CartPole-v1"), eval_freq=20, verbose=0, **stop)
-    assert made(MVI).learn(1000, callback=evaluate).status == "stopped"
+        agent = made(QRMVI, Observed(space), name, buffer_size=10)
+        for batch in (1, 64):
+            seen = torch.as_tensor(np.stack([space.sample() for _ in range(batch)]))
+            before = seen.clone()
+            torch.testing.assert_close(agent._online(seen), agent.quantile_net(seen))
+            assert torch.equal(seen, before)
 
 
 def test_diagnostics_are_what_they_are_called():
@@ -220,30 +129,12 @@ def test_acting_by_sampling_follows_the_policy(q):
     agent.learn(150)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "allowed"),
-    [
-        ({"buffer_size": 1e5}, "buffer_size must be a whole number of at least 1, got 100000.0"),
-        ({"batch_size": 0}, "batch_size must be a whole number of at least 1, got 0"),
-        ({"gamma": 1.5}, "gamma must be a number ≥ 0 and ≤ 1, got 1.5"),
-        ({"learning_rate": "fast"}, "learning_rate must be a number ≥ 0, or a schedule"),
-        ({"train_freq": (1, "epoch")}, "train_freq must be"),
-        ({"seed": -1}, "seed must be a whole number of at least 0"),
-        ({"exploration_fraction": 0}, "exploration_fraction must be a number > 0"),
-        ({"n_steps": 2000}, "n_steps must be at most buffer_size/n_envs 1000"),
-        ({"value_limit": "x"}, "value_limit must be a number > 0, got 'x'"),
-        ({"clip": 1.0}, "clip must be"),
-        ({"policy_kwargs": [64]}, "policy_kwargs must be a dictionary"),
-        ({"replay_buffer_class": dict}, "replay_buffer_class must be a replay buffer class"),
-        ({"max_grad_norm": -1}, "max_grad_norm must be a number > 0, or None, got -1"),
-    ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
-)
-@AGENTS
-def test_wrong_arguments_are_refused_in_one_line(cls, wrong, allowed):
-    with pytest.raises(ValueError, match=allowed) as caught:
-        made(cls, **wrong)
-    assert len(str(caught.value).splitlines()) == 1
+def test_action_values_of_one_observation_and_of_many():
+    agent, seen = made(QRMVI), np.ones((3, 4), np.float32)
+    assert agent.q_values(seen).shape == (3, 2)
+    torch.testing.assert_close(agent.q_values(seen[0]), agent.q_values(seen)[:1])
+    expected = agent.quantile_net(torch.as_tensor(seen)).mean(1)
+    torch.testing.assert_close(agent.q_values(seen), expected)
 
 
 @AGENTS
@@ -252,17 +143,6 @@ def test_one_level_above_the_base(cls):
     assert [kind.__name__ for kind in above] == [cls.__name__, "Learner", "Actor", "SafeFiles"]
     assert all(cls.__bases__.count(kind) for kind in above[1:])  # side by side, not in a chain
     assert not issubclass(Learner, SafeFiles)
-
-
-def test_unknown_values_are_named():
-    with pytest.raises(ValueError, match="acting must be one of"):
-        made(MVI, acting="greedy")
-    with pytest.raises(ValueError, match="q must be at least 1"):
-        made(MVI, q=0.5)
-    with pytest.raises(ValueError, match="form must be one of"):
-        made(QRMVI, form="gaps")
-    with pytest.raises(ValueError, match="value_limit must be a number > 0"):
-        made(MVI, value_limit=0.0)
 
 
 @AGENTS

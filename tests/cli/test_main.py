@@ -44,6 +44,15 @@ def test_wrong_arguments_are_one_line_and_exit_code_two(
     assert "nonsense" in output.err
 
 
+def test_a_mistyped_option_is_named_with_the_one_that_may_have_been_meant(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "CartPole-v1", "--confg=a.yaml"])
+    shown = capsys.readouterr().err
+    assert "there is no --confg=a.yaml here; did you mean --config? (try 'mviq train" in shown
+
+
 def test_help_does_not_wait_for_torch() -> None:
     code = "import sys, mviq.cli.main as cli; cli.build_parser([]); print('torch' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+from gymnasium.error import DependencyNotInstalled
 
 from mviq.cli.main import main
 from mviq.runs.directory import RunDirectory
@@ -64,6 +65,10 @@ def test_settings_come_from_preset_then_file_then_command_line(tmp_path, capsys)
         (["train", "CartPole-v1", "--batch-size", "1e6"], "batch_size must be at most buffer_size"),
         (["train", "CartPole-v1", "--target-every", "0"], "target_every must be at least 1"),
         (["train", "CartPole-v1", "--device", "tpu0"], "device must be auto, cpu, cuda or cuda:N"),
+        (["train", "CartPole-v1", "--device", "meta"], "device must be auto, cpu, cuda or cuda:N"),
+        (["train", "CartPole-v1", "--buffer-size", "1e15"], "no room for buffer_size = 1000000000"),
+        (["train", "CartPole-v1", "--hidden", "1e12"], "no room for buffer_size = 50000 and hid"),
+        (["train"], "which environment? Say its Gymnasium id"),
         (["train", "CartPole-v1", "--device", "cuda:99"], "device cuda:99 is not there"),
         (["train", "CartPole-v1", "--out", "/dev/null/runs"], "cannot use /dev/null/runs"),
         (["train", "Pendulum-v1"], "Pendulum-v1 must have discrete actions"),
@@ -72,6 +77,7 @@ def test_settings_come_from_preset_then_file_then_command_line(tmp_path, capsys)
         (["train", "CartPole-v1", "--preset", "no"], "preset must be one of gym,"),
         (["resume", "nowhere"], "nowhere is not the directory of a run: it has no config.yaml"),
         (["evaluate", "nowhere"], "nowhere is not the directory of a run"),
+        (["evaluate", "nowhere", "--seed", "-1"], "--seed must be between 0 and 2147483647, got"),
         (["watch", "nowhere"], "nowhere is not the directory of a run"),
     ],
 )
@@ -84,6 +90,24 @@ def test_mistakes_are_one_line_before_work_starts(
     assert message in shown.err
     assert len(shown.err.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_environment_may_stand_in_the_file(finished, capsys):
+    command = ["train", "--config", str(finished / "config.yaml"), "--explain"]
+    assert main([*command, "--seed", "4"]) == 0
+    text = capsys.readouterr().out
+    assert "env: CartPole-v1\n" in text
+    assert "seed: 4\n" in text
+    assert "hidden: [16]\n" in text
+
+
+def test_an_environment_that_cannot_be_made_is_one_line(tmp_path, monkeypatch, capsys):
+    def missing(*arguments, **options):
+        raise DependencyNotInstalled("Box2D is\nnot installed")
+
+    monkeypatch.setattr("mviq.envs.make", missing)
+    assert main(["train", "LunarLander-v3", "--out", str(tmp_path)]) == 2
+    assert "LunarLander-v3 cannot be made: Box2D is not installed" in capsys.readouterr().err
 
 
 def test_a_missing_extra_is_named(monkeypatch, capsys):

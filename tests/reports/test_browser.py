@@ -75,13 +75,16 @@ def draw_all(page):
     page.evaluate("document.querySelectorAll('details').forEach((details) => details.open = true)")
     for plot in page.locator(".plot").all():
         plot.scroll_into_view_if_needed()
-        plot.locator(".main-svg").first.wait_for()
+    page.wait_for_function(
+        "document.querySelectorAll('.plot').length === "
+        "document.querySelectorAll('.plot[data-drawn]').length"
+    )
 
 
 def traces(page, figure: str, panel: int = 0) -> list[dict]:
     place = f'.plot[data-figure="{figure}"][data-panel="{panel}"]'
     page.locator(place).scroll_into_view_if_needed()
-    page.locator(f"{place} .main-svg").first.wait_for()
+    page.locator(f"{place}[data-drawn]").wait_for()
     text = page.locator(place).evaluate("(plot) => JSON.stringify(plot.data)")
     return json.loads(text)
 
@@ -174,10 +177,11 @@ def test_dark_mode_changes_the_page_and_the_plots(open_page):
     ground = "getComputedStyle(document.body).backgroundColor"
     tick = "getComputedStyle(document.querySelector('.xtick text')).fill"
     line = "document.querySelector('path.js-line').style.stroke"
-    page.locator(".main-svg").first.wait_for()
+    first = '.plot[data-figure="learning-curves"][data-panel="0"]'
+    page.locator(f"{first}[data-drawn=dark]").wait_for()
     dark = [page.evaluate(what) for what in (ground, tick, line)]
     page.emulate_media(color_scheme="light")
-    page.wait_for_function(f"{line} !== {json.dumps(dark[2])}")
+    page.locator(f"{first}[data-drawn=light]").wait_for()
     light = [page.evaluate(what) for what in (ground, tick, line)]
     assert all(one != other for one, other in zip(dark, light, strict=True))
     assert _brightness(dark[0]) < 60 < 200 < _brightness(light[0])

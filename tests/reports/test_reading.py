@@ -101,7 +101,7 @@ def test_an_infinite_metric_is_a_missing_one(tmp_path):
         ("evaluations.csv", "step,return\n100,much\n", "return must be a number, got 'much'"),
         ("config.yaml", "env: CartPole-v1\n", "config.yaml has no seed"),
         ("result.json", '{"status": "tired", "steps": 1}', "the unknown status 'tired'"),
-        ("result.json", "{", "result.json cannot be read"),
+        ("result.json", "{", "result.json is damaged"),
         ("system.json", "[", "system.json cannot be read"),
     ],
 )

@@ -54,12 +54,17 @@ def test_every_default_has_a_source_and_every_field_help(env, algorithm):
         ({"learning_rate": math.inf}, "learning_rate must be a finite number > 0, got inf"),
         ({"total_steps": 50}, "learning_starts must be below total_steps = 50"),
         ({"seed": -1}, "seed must be between 0 and 2147483647, got -1"),
+        ({"seed": 2**31 - 2, "n_envs": 4}, "seed must be between 0 and 2147483644, got 2147483646"),
         ({"form": "gaps"}, "form must be one of gap, log, truncated_log, naive_log, got 'gaps'"),
         ({"algorithm": "m-vi", "q": 2.0}, "q of m-vi must be 1.0, got 2.0"),
         ({"algorithm": "ppo"}, "algorithm must be one of .*, got 'ppo'"),
         ({"hidden": (0,)}, r"hidden must be widths of at least 1, got \(0,\)"),
         ({"n_envs": True}, "n_envs must be a whole number, got True"),
         ({"max_grad_norm": -1.0}, "max_grad_norm must be a number > 0, or none, got -1.0"),
+        ({"threads": 10**6}, "threads must be at most 1024, got 1000000"),
+        ({"total_steps": 10**20}, r"total_steps must be below 2\*\*63, got 1"),
+        ({"hidden": (10**20,)}, r"hidden must be below 2\*\*63, got"),
+        ({"train_every": 10**9}, "train_every must be at most total_steps / n_envs = 500000"),
         ({"buffersize": 3}, "a run has no setting 'buffersize'; did you mean buffer_size?"),
         ({"preset": "atary"}, "preset must be one of gym, .*, got 'atary'"),
     ],
@@ -107,6 +112,9 @@ def test_files_in_yaml_and_toml(name, content, tmp_path):
     [
         ("a.yaml", "q: [1", "is not YAML"),
         ("a.yaml", "- q", "must hold settings"),
+        ("a.yaml", "3: 4", "a.yaml: a run has no setting 3"),
+        ("a.yaml", "preset: atari", "a.yaml: a run has no setting 'preset'"),
+        ("a.toml", "gama = 0.9", "a.toml: a run has no setting 'gama'; did you mean gamma"),
         ("a.yaml", "q: two", "a.yaml: q must be a number, got 'two'"),
         ("a.toml", "q = ", "a.toml cannot be read"),
         ("a.json", "{}", "must end in .yaml, .yml or .toml"),
@@ -123,8 +131,9 @@ def test_numbers_as_people_write_them():
     assert parse("total_steps", "5e5") == parse("total_steps", "500_000") == 500_000
     assert parse("q", "inf") == math.inf
     assert parse("max_grad_norm", "none") is None
-    with pytest.raises(ValueError, match=r"total_steps must be a whole number, got '1\.5'"):
-        parse("total_steps", "1.5")
+    for text in ("1.5", "inf", "nan"):
+        with pytest.raises(ValueError, match=f"total_steps must be a whole number, got '{text}'"):
+            parse("total_steps", text)
 
 
 def test_presets_are_all_complete():

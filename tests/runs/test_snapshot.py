@@ -6,6 +6,7 @@ import json
 import gymnasium as gym
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from mviq.envs import make
 from mviq.runs.snapshot import CannotCapture, capture, restore
@@ -13,6 +14,7 @@ from mviq.runs.snapshot import CannotCapture, capture, restore
 GAMES = [f"MinAtar/{g}-v1" for g in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders")]
 CASES = [
     *((env, {}, 600) for env in ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", *GAMES)),
+    *((env, {}, 600) for env in ("FrozenLake-v1", "Taxi-v4", "CliffWalking-v1")),
     ("ALE/Breakout-v5", {"backend": "wrappers"}, 120),
     ("ALE/Pong-v5", {"backend": "wrappers", "protocol": "machado"}, 120),
 ]
@@ -40,7 +42,8 @@ def test_the_future_of_a_snapshot_is_that_of_the_original(env_id, options, steps
         env.reset()
     play(original, steps, np.random.default_rng(0))
     tree, arrays = capture(original, "env")
-    restore(copy, json.loads(json.dumps(tree, allow_nan=False)), arrays)
+    stored = safetensors.numpy.load(safetensors.numpy.save(arrays))
+    restore(copy, json.loads(json.dumps(tree, allow_nan=False)), stored)
     futures = [play(env, 2 * steps, np.random.default_rng(1)) for env in (original, copy)]
     assert futures[0] == futures[1]
 
@@ -58,6 +61,7 @@ class Sharing:
         self.list = [1.5, float("nan"), float("-inf")]
         self.same = self.list
         self.scalar, self.nothing = np.float32(0.1), None
+        self.letters, self.swapped = np.array([b"SF", b"H"]), np.arange(3, dtype=">i4")
         self.table = {"a": (1, 2), 3: {4, 5}}
         self.generator = np.random.default_rng(3)
         self.generator_again = self.generator
@@ -73,6 +77,10 @@ def test_shared_things_stay_shared_and_types_stay_what_they_are():
     assert repr(other.list) == repr(one.list)
     assert type(other.scalar) is np.float32
     assert other.table == one.table
+    for name in ("letters", "swapped"):
+        mine, theirs = getattr(other, name), getattr(one, name)
+        assert mine.dtype == theirs.dtype
+        assert mine.tobytes() == theirs.tobytes()
     assert other.generator is other.generator_again
     assert other.generator.random() == one.generator.random()
 
@@ -84,8 +92,11 @@ class Holding:
 
 @pytest.mark.parametrize(
     "thing",
-    [iter([1]), memoryview(b"x"), np.array([object()]), [np.arange(4)] * 1 + [None]],
-    ids=["iterator", "memory", "objects", "fine"],
+    [
+        *(iter([1]), memoryview(b"x"), np.array([object()]), np.zeros(2, "i4,f4")),
+        [np.arange(4)] * 1 + [None],
+    ],
+    ids=["iterator", "memory", "objects", "records", "fine"],
 )
 def test_what_cannot_be_read_is_named(thing):
     if isinstance(thing, list):

@@ -44,9 +44,10 @@ class Actor(OffPolicyAlgorithm):
             actions = self._choose(mean_outcome(self._online(tensor)))
         return (actions if vectorized else actions[0]), state
 
+    @torch.inference_mode()
     def q_values(self, observations: Any) -> Tensor:
-        """Return the action values (batch, actions) of observations as environments give them."""
-        return mean_outcome(self._online.at(observations))
+        """Return the action values (batch, actions) of observations, one or a batch."""
+        return mean_outcome(self._online(self.policy.obs_to_tensor(observations)[0]))
 
     def _choose(self, q_values: Tensor) -> np.ndarray[Any, Any]:
         """Return greedy actions, or samples of the policy where acting says so."""
@@ -66,7 +67,7 @@ class Actor(OffPolicyAlgorithm):
             actions = np.array([self.action_space.sample() for _ in range(n_envs)])
         else:
             assert self._last_obs is not None
-            actions = self._choose(self.q_values(self._last_obs))
+            actions = self._choose(mean_outcome(self._online.at(self._last_obs)))
         return actions, actions
 
     def collect_rollouts(

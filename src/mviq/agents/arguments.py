@@ -5,9 +5,11 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import asdict, fields
+from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
+import gymnasium as gym
 from gymnasium import spaces
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.policies import BasePolicy
@@ -54,6 +56,10 @@ def _alias(agent: Any) -> Any:
 
 def check_arguments(agent_class: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
     """Refuse an argument that no agent can learn with; the family checks its own."""
+    known = argument_names(agent_class) | _NOT_STORED
+    for name in named.keys() - known:
+        close = "".join(f"; did you mean {best}?" for best in get_close_matches(name, known, n=1))
+        raise TypeError(f"{agent_class.__name__} has no argument {name!r}{close}")
     own = {name: named.pop(name) for name in ("acting", "value_limit")}
     signature = inspect.signature(agent_class.base.__init__)
     for name, value in (signature.bind(None, *positional, **named).arguments | own).items():
@@ -64,8 +70,9 @@ def check_arguments(agent_class: Any, positional: tuple[Any, ...], named: dict[s
 
 def check_fit(agent: Any) -> None:
     """Refuse an agent whose arguments do not fit each other or its environment."""
-    if not isinstance(agent.action_space, spaces.Discrete):
-        raise ValueError(f"actions must be discrete, got the space {agent.action_space}")
+    actions = getattr(agent, "action_space", None)
+    if not isinstance(actions, spaces.Discrete):
+        raise ValueError(f"env must be an environment of discrete actions, its space is {actions}")
     rows = max(agent.buffer_size // agent.n_envs, 1)
     if agent.n_steps > rows:
         raise ValueError(f"n_steps must be at most buffer_size/n_envs {rows}, got {agent.n_steps}")
@@ -135,6 +142,10 @@ _RULES: dict[str, Rule] = {
         lambda value: isinstance(value, str) or _is_subclass(value, BasePolicy),
         "the name of a policy or a policy class",
     ),
+    "env": (
+        lambda value: not _is_unknown_atari(value),
+        "mviq.envs.make(…) for Atari, which follows a protocol",
+    ),
     "learning_rate": _or(callable, "a schedule", number(0)),
     "buffer_size": whole(1),
     "learning_starts": whole(0),
@@ -165,6 +176,10 @@ _RULES: dict[str, Rule] = {
         "a number > 0",
     ),
 }
+
+
+def _is_unknown_atari(env: Any) -> bool:
+    return isinstance(env, str) and env.startswith("ALE/") and env not in gym.registry
 
 
 def _is_path(value: Any) -> bool:

@@ -79,11 +79,8 @@ def load_agent(
     if env is not None:
         env = cast(Any, cls)._wrap_env(maybe_make_env(env, 0), 0)
         check_for_correct_spaces(env, *(spaces[name] for name in SPACES))
-        if not force_reset and env.num_envs != counters["n_envs"]:
-            raise ValueError(
-                f"force_reset=False needs the {counters['n_envs']} environments of {path}, "
-                f"got {env.num_envs}"
-            )
+        if not force_reset:
+            _check_number_of_environments(path, counters["n_envs"], env.num_envs)
         counters["n_envs"] = env.num_envs
     with blaming(path):
         model = cast(Any, cls)(env=env, device=device, _init_setup_model=False, **arguments)
@@ -95,6 +92,11 @@ def load_agent(
         if env is None or not force_reset:
             vars(model).update(observations_for(model, archive.observations))
     return cast(Agent, model)
+
+
+def _check_number_of_environments(path: Target, saved: int, given: int) -> None:
+    if given != saved:
+        raise ValueError(f"force_reset=False needs the {saved} environments of {path}, got {given}")
 
 
 def parameters_for(agent: Any, archive: Archive) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """How the command line speaks of mistakes: one line on stderr, exit code 2, no traceback."""
 
 import argparse
-from typing import NoReturn
+from difflib import get_close_matches
+from typing import Any, NoReturn
 
 
 class UsageError(Exception):
@@ -10,6 +11,16 @@ class UsageError(Exception):
 
 class OneLineParser(argparse.ArgumentParser):
     """An argument parser whose errors are one line."""
+
+    def parse_known_args(self, *arguments: Any, **options: Any) -> Any:
+        """Refuse what is not known here, where the options that may have been meant are known."""
+        found, unknown = super().parse_known_args(*arguments, **options)
+        if unknown:
+            name = unknown[0].split("=")[0]
+            close = get_close_matches(name, self._option_string_actions, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            self.error(f"there is no {unknown[0]} here{hint}")
+        return found, unknown
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where help is, and exit with 2."""

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mviq.cli import tune
 from mviq.cli.engines import add_engine_options, engine_options
 from mviq.cli.errors import OneLineParser, UsageError
 from mviq.runs.directory import RunError
@@ -36,6 +37,7 @@ A study is a file (YAML or TOML) that says what to compare:
   mviq study run cartpole.yaml --dry-run    what it will take, measured for a moment
   mviq study run cartpole.yaml              run it, in studies/cartpole; the same continues it
   mviq study status cartpole.yaml           how far it is
+  mviq study tune tune.yaml                 search hyper-parameters
 """
 
 _RUN = """\
@@ -66,6 +68,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     _add_place(status)
     status.set_defaults(run=status_command)
+    tune.add_parser(actions)
 
 
 def _show_help(parser: argparse.ArgumentParser) -> int:
@@ -175,7 +178,7 @@ def status_command(options: argparse.Namespace) -> int:
         if not options.study.is_dir():
             directory = StudyDirectory(options.out / read_study(options.study).name)
         found = statuses(directory, directory.plan())
-    except ValueError as mistake:
+    except (RunError, ValueError) as mistake:
         raise UsageError(f"study: {mistake}") from None
     _print_statuses(directory, found)
     return 0

@@ -33,6 +33,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the subcommand."""
     parser = commands.add_parser(
         "train",
+        usage="%(prog)s ENV [options]",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -16,7 +16,7 @@ import numpy as np
 
 from mviq.reports.labels import labels_of
 from mviq.reports.statistics import Record
-from mviq.runs.directory import RunDirectory, find_run
+from mviq.runs.directory import RunDirectory, RunError, find_run
 from mviq.runs.overrides import read_file
 from mviq.runs.tables import METRICS
 from mviq.studies.directory import PlannedRun, StudyDirectory
@@ -95,16 +95,19 @@ def read_study(path: Path) -> StudyData:
     """Read the directory of a study, one with runs in it, or that of a single run."""
     if StudyDirectory(path).plan_file.is_file():
         return _read_planned(StudyDirectory(path))
+    inside = sorted([*path.glob("*/config.yaml"), *path.glob("runs/*/config.yaml")])
+    if inside:
+        return _read_plain(_name_of(path), [RunDirectory(file.parent) for file in inside])
     single = find_run(path)
-    if single.config_file.is_file():
-        return _read_plain(single.path.name, [single])
-    found = sorted([*path.glob("*/config.yaml"), *path.glob("runs/*/config.yaml")])
-    if not found:
+    if not single.config_file.is_file():
         raise ValueError(f"{path} is no study and no run: it has no plan.json, config.yaml or runs")
-    name = path.resolve().name
-    if name == "runs":
-        name = path.resolve().parent.name
-    return _read_plain(name, [RunDirectory(file.parent) for file in found])
+    return _read_plain(single.path.name, [single])
+
+
+def _name_of(path: Path) -> str:
+    """Return the name of a directory with runs: that of the one above if it is called runs."""
+    whole = path.resolve()
+    return whole.parent.name if whole.name == "runs" else whole.name
 
 
 def _read_planned(study: StudyDirectory) -> StudyData:
@@ -192,6 +195,8 @@ def _named(file: Path) -> Iterator[None]:
     """Name the file that cannot be read."""
     try:
         yield
+    except RunError as error:  # which names it
+        raise ValueError(str(error)) from None
     except (ValueError, TypeError) as error:
         raise ValueError(f"{file} cannot be read: {error}") from None
 

@@ -72,6 +72,7 @@ class Checkpoints:
         except OSError:
             shutil.rmtree(partial, ignore_errors=True)
             raise
+        shutil.rmtree(final, ignore_errors=True)  # of this step, but before its evaluation
         partial.rename(final)
         sync(self.path)
         self._segments = segments

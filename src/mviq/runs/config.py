@@ -71,7 +71,7 @@ class Config:
         "Atari: wrappers (resumes exactly) or vector (ale-py's, faster; resumes with a new episode)"
     )
 
-    log_every: int = option("steps between rows of progress.csv")
+    log_every: int = option("steps between rows of progress.csv, besides those of evaluations")
     eval_every: int = option("steps between evaluations; 0 for none")
     eval_episodes: int = option("episodes of an evaluation")
 
@@ -166,7 +166,8 @@ def _check_ranges(config: Config) -> None:
     for name in ("eval_every", "learning_starts"):
         _require(config, name, getattr(config, name) >= 0, "at least 0")
     _require(config, "threads", config.threads <= MOST_THREADS, f"at most {MOST_THREADS}")
-    _require(config, "seed", 0 <= config.seed < SEEDS, f"between 0 and {SEEDS - 1}")
+    last = SEEDS - config.n_envs  # each environment has its own
+    _require(config, "seed", 0 <= config.seed <= last, f"between 0 and {last}")
     norm = config.max_grad_norm
     _require(config, "max_grad_norm", norm is None or norm > 0, "a number > 0, or none")
     _require(config, "hidden", all(width >= 1 for width in config.hidden), "widths of at least 1")

@@ -3,7 +3,7 @@
 import json
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -125,19 +125,30 @@ def find_run(path: Path) -> RunDirectory:
     directory = RunDirectory(path)
     if directory.config_file.is_file():
         return directory
+    inside = _runs_among(path.iterdir()) if path.is_dir() else []
+    if inside:
+        raise ValueError(f"{path} is not a run, but holds {_listed(inside)}")
     name = path.name
     if not name or not path.parent.is_dir():
         return directory
-    beginning = [p for p in sorted(path.parent.iterdir()) if p.name.startswith(name)]
+    beginning = [p for p in path.parent.iterdir() if p.name.startswith(name)]
     whole_parts = [p for p in beginning if p.name.startswith(name + "_")]  # seed1, not seed10
     for places in (whole_parts, beginning):
-        found = [run for run in map(RunDirectory, places) if run.config_file.is_file()]
+        found = _runs_among(places)
         if len(found) > 1:
-            names = ", ".join(run.path.name for run in found[:3]) + ", …" * (len(found) > 3)
-            raise ValueError(f"{path} is the beginning of {len(found)} runs: {names}")
+            raise ValueError(f"{path} is the beginning of {_listed(found)}")
         if found:
             return found[0]
     return directory
+
+
+def _runs_among(places: Iterable[Path]) -> list[RunDirectory]:
+    return [run for run in map(RunDirectory, sorted(places)) if run.config_file.is_file()]
+
+
+def _listed(runs: list[RunDirectory]) -> str:
+    names = ", ".join(run.path.name for run in runs[:3]) + ", …" * (len(runs) > 3)
+    return f"{len(runs)} run{'s' * (len(runs) > 1)}: {names}"
 
 
 def system() -> dict[str, Any]:

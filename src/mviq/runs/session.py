@@ -38,7 +38,8 @@ class Session(BaseCallback):
         self.directory, self.config, self.reporter = directory, config, reporter
         self.checkpoints = Checkpoints(directory.checkpoints)
         self.tables = Tables(directory.progress, directory.timing, directory.evaluations)
-        self.boundary, self.saved, self.best = 0, 0, -np.inf
+        self.boundary, self.best = 0, -np.inf
+        self.saved = (0, 0)  # step and boundary of the newest checkpoint
         self.asked = threading.Event()
 
     # Beginning
@@ -74,7 +75,8 @@ class Session(BaseCallback):
         state.put_back(self.agent, found.tree["agent"], found.arrays)
         for ring in state.replay_rings(self.agent):
             self.checkpoints.fill(ring)
-        self.boundary, self.saved = int(found.tree["boundary"]), found.step
+        self.boundary = int(found.tree["boundary"])
+        self.saved = (found.step, self.boundary)
         self.best = float(found.tree["best"])
         self.reporter.say(f"continuing at step {found.step}")
         if found.tree["agent"]["env"] is None:
@@ -126,7 +128,7 @@ class Session(BaseCallback):
         stop = self.asked.is_set() and not (final and self.boundary == step)
         if stop:
             self.reporter.say(f"saving step {step}; Ctrl-C again to stop at once")
-        if (save or stop) and step > self.saved:
+        if (save or stop) and self.saved != (step, self.boundary):
             self._save(step)
         if stop:
             raise Stopped(f"stopped at step {step}")
@@ -139,9 +141,10 @@ class Session(BaseCallback):
         """Evaluate and log what is due since the boundary before."""
         if step == self.boundary:
             return
-        if self.config.eval_every and (final or self._due(self.config.eval_every)):
+        evaluating = self.config.eval_every and (final or self._due(self.config.eval_every))
+        if evaluating:
             self._evaluate(step)
-        if final or self._due(self.config.log_every):
+        if evaluating or final or self._due(self.config.log_every):
             self.agent.dump_logs()
         self.boundary = step
 
@@ -188,7 +191,7 @@ class Session(BaseCallback):
                 stack.enter_context(state.last_episodes_cut_off(self.agent))
             rings = state.replay_rings(self.agent)
             self.checkpoints.write(Checkpoint(step, content, arrays, marks), rings)
-        self.saved = step
+        self.saved = (step, self.boundary)
 
     def _show(self, step: int) -> None:
         recent = self.agent.ep_info_buffer

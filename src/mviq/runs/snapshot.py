@@ -31,6 +31,8 @@ _CONSTANTS = (
     *(type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType),
     *(functools.partial, enum.Enum, np.dtype, np.ufunc, EnvSpec, range),
 )
+_NUMBERS = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)))
+_NUMBERS += ("float16", "float32", "float64")
 _SEQUENCES: dict[str, Any] = {kind.__name__: kind for kind in (list, tuple, set, deque)}
 _MAPPINGS: dict[str, Any] = {kind.__name__: kind for kind in (dict, OrderedDict)}
 _BIT_GENERATORS = {
@@ -88,13 +90,18 @@ class _Writer:
             raise CannotCapture(f"{path} is a {type(value).__name__}")
         return self._pairs(_attributes(value), path)
 
-    def _array(self, value: Any, path: str) -> None:
+    def _array(self, value: Any, path: str) -> Any:
+        """Keep a copy of an array; return None, or what it is if safetensors does not know it."""
         array = np.asarray(value.detach().cpu() if isinstance(value, torch.Tensor) else value)
-        if array.dtype.hasobject:
-            raise CannotCapture(f"{path} is an array of objects")
+        if array.dtype.hasobject or array.dtype.names:
+            raise CannotCapture(f"{path} is an array of {array.dtype}")
         if isinstance(value, np.ndarray):
             self.sources[path] = array
-        self.arrays[path] = np.array(array, copy=True, order="C")
+        if array.dtype.name in _NUMBERS and array.dtype.isnative:
+            self.arrays[path] = np.array(array, copy=True, order="C")
+            return None
+        self.arrays[path] = np.frombuffer(array.tobytes(), np.uint8)
+        return [array.dtype.str, list(array.shape)]
 
     def _pairs(self, value: dict[Any, Any], path: str) -> Any:
         if not all(key is None or type(key) in (str, int) for key in value):
@@ -193,6 +200,9 @@ class _Reader:
     def _value(self, kind: str, path: str, state: Any, current: Any) -> Any:
         if path in self.arrays:
             array = self.arrays[path].copy()
+            if state is not None:
+                dtype, shape = state
+                array = array.view(dtype).reshape(shape)
             if kind == "Tensor":
                 return torch.from_numpy(array)
             return array if kind == "ndarray" else array[()]

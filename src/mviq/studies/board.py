@@ -161,8 +161,10 @@ class Screen(Quiet):
             bar = ProgressBar(line.total, line.step, width=20)
             shown = "-" if line.mean_return is None else f"{line.mean_return:.1f}"
             rows.add_row(Text(line.title), bar, f"{line.step:,}", f"return {shown}")
-        whole = ProgressBar(self._tally.total, self._tally.done, width=40)
-        return Group(rows, whole, Text(str(self._tally)))
+        whole = Table.grid(padding=(0, 2))
+        bar = ProgressBar(self._tally.total, self._tally.done, width=20)
+        whole.add_row(bar, Text(str(self._tally)))
+        return Group(rows, whole)
 
     def __enter__(self) -> "Screen":
         self._live.start()

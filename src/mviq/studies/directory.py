@@ -132,6 +132,7 @@ class StudyDirectory:
     def settle(self, study_file: str, plan: Plan) -> None:
         """Write down study and plan."""
         self.check_owner(plan)
+        RunDirectory(self.path).remove_unfinished()
         write_durably(self.study_file, study_file.encode())
         write_durably(self.plan_file, _json(_plan_content(plan)))
 

@@ -29,7 +29,9 @@ def read_study(path: Path) -> Study:
 
 def study_from(content: Mapping[Any, Any]) -> Study:
     """Return the study that a mapping with the keys of a study file describes."""
-    _check_keys("a study", content, KEYS)
+    if "tune" in content:
+        raise ValueError("it has a section tune: search with mviq study tune")
+    check_keys("a study", content, KEYS)
     given = {key: value for key, value in content.items() if value is not None}
     explicit = bool(given.get("runs"))
     if explicit and (given.get("algorithms") or given.get("grid")):
@@ -97,7 +99,7 @@ def _environment(place: str, value: Any) -> Settings:
 def _entry(place: str, value: Any) -> Entry:
     if isinstance(value, str):
         value = {"algorithm": value}
-    _require_mapping(place, value)
+    require_mapping(place, value)
     label = _text(f"{place}.label", value["label"]) if "label" in value else None
     given = {name: item for name, item in value.items() if name != "label"}
     several = {name: item for name, item in given.items() if _is_several(name, item)}
@@ -116,7 +118,7 @@ def _is_several(name: Any, value: Any) -> bool:
 
 
 def _grid(value: Any) -> dict[str, tuple[Any, ...]]:
-    _require_mapping("grid", value)
+    require_mapping("grid", value)
     for name in {"env", "seed"} & value.keys():
         raise ValueError(f"grid sets {name}: use {'environments' if name == 'env' else 'seeds'}")
     return {name: _values("grid", name, items) for name, items in value.items()}
@@ -132,7 +134,7 @@ def _values(place: str, name: Any, items: Any) -> tuple[Any, ...]:
 
 
 def _settings(place: str, value: Any) -> dict[str, Any]:
-    _require_mapping(place, value)
+    require_mapping(place, value)
     try:
         check_names(value)
         return {name: convert(name, item) for name, item in value.items()}
@@ -152,8 +154,8 @@ def _seeds(value: Any) -> tuple[int, ...]:
 
 
 def _budget(value: Any) -> Budget:
-    _require_mapping("budget", value)
-    _check_keys("budget", value, ("steps", "hours"))
+    require_mapping("budget", value)
+    check_keys("budget", value, ("steps", "hours"))
     kinds = {"steps": int, "hours": float}
     limits = {name: convert(f"budget.{name}", limit, kinds[name]) for name, limit in value.items()}
     for name, limit in limits.items():
@@ -162,12 +164,14 @@ def _budget(value: Any) -> Budget:
     return Budget(**limits)
 
 
-def _require_mapping(place: str, value: Any) -> None:
+def require_mapping(place: str, value: Any) -> None:
+    """Refuse what is no mapping."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{place} must hold settings as 'name: value', got {value!r}")
 
 
-def _check_keys(what: str, given: Iterable[Any], known: Sequence[str]) -> None:
+def check_keys(what: str, given: Iterable[Any], known: Sequence[str]) -> None:
+    """Name a key that there is not, and the closest there is."""
     for key in given:
         if key not in known:
             close = get_close_matches(str(key), known, n=1)

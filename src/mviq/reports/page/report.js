@@ -144,8 +144,10 @@
     }
     const shown = panel.series.filter((series) => !hidden.has(series.label));
     const settings = { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
+    const scheme = dark.matches ? "dark" : "light";
     drawn.add(element);
-    Plotly.react(element, traces[figure.kind](shown), layout(figure.kind, panel, shown, element), settings);
+    Plotly.react(element, traces[figure.kind](shown), layout(figure.kind, panel, shown, element), settings)
+      .then(() => { element.dataset.drawn = scheme; });
   }
 
   const redraw = () => drawn.forEach(draw);

@@ -1,0 +1,114 @@
+"""What a search has found: the table of its trials, figures of the surface, the best to confirm."""
+
+import csv
+import io
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+
+from mviq.reports.numbers import shown, with_interval
+from mviq.reports.statistics import interval, mean
+from mviq.reports.style import render
+from mviq.reports.tables import Number
+from mviq.reports.tuning_drawing import importance_figure, slices, surface
+from mviq.reports.tuning_scores import unit_of
+from mviq.studies.plan import spoken
+from mviq.studies.study import as_yaml
+from mviq.studies.tuning_results import Outcome, TrialResult
+
+CONFIRMING = 5  # fresh seeds at least
+
+
+def files(outcome: Outcome) -> dict[str, bytes]:
+    """Return the files of a search by name; same trials, same bytes."""
+    found = {"tuning.csv": trials_csv(outcome)}
+    if not outcome.ranked:
+        return found
+    found["best.yaml"] = confirmation(outcome).encode()
+    unit = unit_of(outcome.search)
+    figures = {
+        "slices": slices(outcome, unit),
+        "surface": surface(outcome, unit),
+        "importances": importance_figure(outcome),
+    }
+    for name, figure in figures.items():
+        if figure is not None:
+            found |= {f"{name}.{suffix}": render(figure, suffix) for suffix in ("png", "svg")}
+    return found
+
+
+def trials_csv(outcome: Outcome) -> bytes:
+    """Return all trials as CSV, in their order."""
+    study, text = outcome.search.study, io.StringIO()
+    places = [(seed, str(env["env"])) for seed in study.seeds for env in study.environments]
+    several = len(study.environments) > 1
+    runs = [f"{env} seed {seed}" if several else f"seed {seed}" for seed, env in places]
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["trial", "state", "score", *outcome.search.space, *runs, "reason"])
+    for trial in outcome.trials:
+        values = [_exact(value) for value in trial.chosen.values()]
+        scores = [_exact(trial.scores[place]) for place in places]
+        score = _exact(trial.score)
+        writer.writerow([trial.number, trial.state, score, *values, *scores, trial.reason])
+    return text.getvalue().encode()
+
+
+def _exact(value: object) -> str:
+    if value is None:
+        return ""
+    return repr(value) if isinstance(value, float) else spoken(value)
+
+
+def ranking(outcome: Outcome, count: int) -> tuple[list[str], list[list[str]]]:
+    """Return the titles and rows of a table of the best trials."""
+    titles = ["trial", unit_of(outcome.search), *outcome.search.space]
+    rows = [
+        [
+            str(trial.number),
+            with_interval(_interval(outcome, trial)),
+            *map(spoken, trial.chosen.values()),
+        ]
+        for trial in outcome.ranked[:count]
+    ]
+    return titles, rows
+
+
+def _interval(outcome: Outcome, trial: TrialResult) -> Number:
+    study = outcome.search.study
+    envs = [str(env["env"]) for env in study.environments]
+    scores = [[trial.scores[seed, env] for env in envs] for seed in study.seeds]
+    found = interval(mean, np.array(scores, dtype=float))
+    return Number(float(found.estimate), float(found.low), float(found.high))
+
+
+def sentences(outcome: Outcome) -> list[str]:
+    """Return what is to be said of a search in words."""
+    count = Counter(trial.state for trial in outcome.trials)
+    found = [", ".join(f"{number} {state}" for state, number in count.items()) or "no trial yet"]
+    found += [
+        f"trial {trial.number}: {trial.state}, {trial.reason}"
+        for trial in outcome.trials
+        if trial.state in ("failed", "diverged")
+    ]
+    if outcome.ranked:
+        best = outcome.ranked[0]
+        found.append(
+            f"Trial {best.number} is the best with {shown(best.score or 0.0)}. The best of a "
+            "search is partly lucky: its score and interval are optimistic. Confirm it with fresh "
+            "seeds: mviq study run best.yaml"
+        )
+    return found
+
+
+def confirmation(outcome: Outcome) -> str:
+    """Return the study file of the best trial with seeds that the search has not seen."""
+    search, best = outcome.search, outcome.ranked[0]
+    first, count = max(search.study.seeds) + 1, max(len(search.study.seeds), CONFIRMING)
+    study = replace(
+        search.with_values("best", best.chosen),
+        name=f"{search.study.name}-best",
+        description=f"Trial {best.number} of {search.study.name}, with seeds it has not seen",
+        seeds=tuple(range(first, first + count)),
+    )
+    return as_yaml(study)

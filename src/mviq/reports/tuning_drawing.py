@@ -1,0 +1,144 @@
+"""Figures of a search: each parameter alone, two of them together, how much each matters."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+from mviq.reports.style import BLUE, GREY, ORANGE, STYLE, settle
+from mviq.studies.plan import spoken
+from mviq.studies.tuning_results import Outcome, TrialResult
+from mviq.studies.tuning_space import Choices, Parameter
+
+COLUMNS = 3
+EDGE = 0.03  # of an axis, beside what was searched
+GIVEN_UP = ("pruned", "diverged")
+
+
+def slices(outcome: Outcome, unit: str) -> Figure:
+    """Draw the score over each parameter; marks below are trials that were given up."""
+    space, ranked = outcome.search.space, outcome.ranked
+    columns = min(len(space), COLUMNS)
+    rows = math.ceil(len(space) / columns)
+    with matplotlib.rc_context(STYLE):
+        size = (max(3.4 * columns, 4.2), 2.8 * rows)
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        for one, (name, parameter) in zip(axes, space.items(), strict=False):
+            _slice(one, name, parameter, outcome)
+            one.set_ylabel(unit)
+        for one in axes[len(space) :]:
+            one.set_axis_off()
+        rest = [trial for trial in outcome.trials if trial.state in GIVEN_UP]
+        below = f"; crosses: {len(rest)} pruned or diverged" if rest else ""
+        text = f"{len(ranked)} trials, the best in orange{below}"
+        figure.suptitle(text, fontsize=STYLE["axes.titlesize"])
+        return settle(figure)
+
+
+def _slice(axes: Axes, name: str, parameter: Parameter, outcome: Outcome) -> None:
+    best, *others = outcome.ranked
+    _prepare(axes, "x", parameter)
+    for trials, colour, size in ((others, BLUE, 4), ([best], ORANGE, 7)):
+        places = _places(name, parameter, trials)
+        axes.plot(places, _scores(trials), "o", color=colour, alpha=0.8, markersize=size)
+    rest = [trial for trial in outcome.trials if trial.state in GIVEN_UP]
+    below = [axes.get_ylim()[0]] * len(rest)
+    axes.plot(_places(name, parameter, rest), below, "x", color=GREY, markersize=4)
+    axes.set_xlabel(name)
+
+
+def _places(name: str, parameter: Parameter, trials: Sequence[TrialResult]) -> list[float]:
+    """Return where the values of some trials are on an axis: choices stand side by side."""
+    values = [trial.chosen[name] for trial in trials]
+    if isinstance(parameter, Choices):
+        return [parameter.values.index(value) for value in values]
+    return values
+
+
+def _prepare(axes: Axes, which: Literal["x", "y"], parameter: Parameter) -> None:
+    """Make an axis show all that was searched, also where no trial is."""
+    if isinstance(parameter, Choices):
+        count = len(parameter.values)
+        labels = [spoken(value) for value in parameter.values]
+        axes.set(**{f"{which}ticks": range(count), f"{which}ticklabels": labels})
+        axes.set(**{f"{which}lim": (-0.5, count - 0.5)})
+        return
+    low, high = parameter.low, parameter.high
+    if parameter.log:
+        axes.set(**{f"{which}scale": "log"})
+        axis = axes.xaxis if which == "x" else axes.yaxis
+        axis.set_minor_formatter(NullFormatter())
+        ratio = (high / low) ** EDGE
+        axes.set(**{f"{which}lim": (low / ratio, high * ratio)})
+    else:
+        wide = EDGE * (high - low)
+        axes.set(**{f"{which}lim": (low - wide, high + wide)})
+
+
+def _scores(trials: Sequence[TrialResult]) -> list[float]:
+    return [trial.score for trial in trials if trial.score is not None]
+
+
+def surface(outcome: Outcome, unit: str) -> Figure | None:
+    """Draw the score over two parameters: a heat map of choices, points in a range otherwise."""
+    if len(outcome.search.space) != 2:
+        return None
+    (x_name, x), (y_name, y) = outcome.search.space.items()
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(4.8, 3.6), layout="constrained")
+        axes = figure.subplots()
+        axes.set(xlabel=x_name, ylabel=y_name)
+        if isinstance(x, Choices) and isinstance(y, Choices):
+            drawn = _heat_map(axes, outcome, (x_name, x), (y_name, y))
+        else:
+            drawn = _points(axes, outcome, (x_name, x), (y_name, y))
+        figure.colorbar(drawn, ax=axes, label=unit)
+        return settle(figure)
+
+
+def _heat_map(axes: Axes, outcome: Outcome, x: tuple[str, Choices], y: tuple[str, Choices]) -> Any:
+    values = np.full((len(y[1].values), len(x[1].values)), np.nan)
+    for trial in outcome.ranked:
+        row, column = y[1].values.index(trial.chosen[y[0]]), x[1].values.index(trial.chosen[x[0]])
+        values[row, column] = trial.score
+    drawn = axes.imshow(values, origin="lower", aspect="auto", cmap="viridis")
+    axes.grid(False)
+    _prepare(axes, "x", x[1])
+    _prepare(axes, "y", y[1])
+    middle = (np.nanmin(values) + np.nanmax(values)) / 2
+    for (row, column), value in np.ndenumerate(values):
+        text = "–" if np.isnan(value) else f"{value:.3g}"
+        colour = "white" if value <= middle else "black"
+        axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=8)
+    return drawn
+
+
+def _points(
+    axes: Axes, outcome: Outcome, x: tuple[str, Parameter], y: tuple[str, Parameter]
+) -> Any:
+    ranked = outcome.ranked
+    rest = [trial for trial in outcome.trials if trial.state in GIVEN_UP]
+    _prepare(axes, "x", x[1])
+    _prepare(axes, "y", y[1])
+    axes.plot(_places(*x, rest), _places(*y, rest), "x", color=GREY, markersize=4)
+    places = _places(*x, ranked), _places(*y, ranked)
+    return axes.scatter(*places, c=_scores(ranked), cmap="viridis", s=36)
+
+
+def importance_figure(outcome: Outcome) -> Figure | None:
+    """Draw how much each parameter matters, if that is known."""
+    found = sorted(outcome.importances.items(), key=lambda pair: pair[1])
+    if not found:
+        return None
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(4.8, 0.35 * len(found) + 0.9), layout="constrained")
+        axes = figure.subplots()
+        axes.barh([name for name, _ in found], [share for _, share in found], color=BLUE)
+        axes.set_xlabel("share of importance (PED-ANOVA)")
+        return settle(figure)

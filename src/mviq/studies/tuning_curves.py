@@ -1,0 +1,64 @@
+"""What the runs of a trial have come to, from their evaluations; also while they are at work."""
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from mviq.runs.config import Config
+from mviq.runs.directory import RunDirectory
+
+WARM_UP = 5  # a fifth of the evaluations is too early to give a trial up
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The evaluations of a run: the mean return at each step."""
+
+    env: str
+    steps: tuple[float, ...]
+    returns: tuple[float, ...]
+
+    def until(self, points: int) -> "Curve":
+        """Return its first points."""
+        return Curve(self.env, self.steps[:points], self.returns[:points])
+
+
+Judge = Callable[[Curve], float]
+"""Returns the score of a run; the scores of all environments of a search are on one scale."""
+
+
+def read_curve(run: RunDirectory, config: Config) -> Curve:
+    """Return the evaluations of a run that are complete; a line that is cut off is no row."""
+    returns: dict[float, list[float]] = {}
+    text = run.evaluations.read_text(encoding="utf-8") if run.evaluations.is_file() else ""
+    for row in csv.DictReader(text[: text.rfind("\n") + 1].splitlines()):
+        returns.setdefault(float(row["step"]), []).append(float(row["return"]))
+    whole = {s: found for s, found in returns.items() if len(found) == config.eval_episodes}
+    means = tuple(sum(found) / len(found) for found in whole.values())
+    return Curve(config.env, tuple(whole), means)
+
+
+def evaluations(config: Config) -> int:
+    """Return how many evaluations a run has at most: several environments step over its end."""
+    return ceil(config.total_steps / config.eval_every) + 1
+
+
+def rungs(
+    curves: Sequence[Curve], judge: Judge, points: int, known: set[int]
+) -> Iterator[tuple[int, float]]:
+    """Yield what a trial has come to, at rungs that are not known yet.
+
+    Rung ``i · points + j`` is the mean score of the runs 0, …, i after evaluation j, so that trials
+    are compared after the same work on the same seeds, however many runs are done at once.
+    """
+    for i in range(len(curves)):
+        ready = min(len(curve.steps) for curve in curves[: i + 1])
+        for j in range(points // WARM_UP, ready):
+            if i * points + j not in known:
+                yield i * points + j, mean_score([c.until(j + 1) for c in curves[: i + 1]], judge)
+
+
+def mean_score(curves: Sequence[Curve], judge: Judge) -> float:
+    """Return the mean score of some runs."""
+    return sum(map(judge, curves)) / len(curves)

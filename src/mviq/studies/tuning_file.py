@@ -1,0 +1,152 @@
+"""Reading a tune file: a study file with one algorithm and a section that says what to search."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from mviq.runs.overrides import load
+from mviq.studies.directory import PlannedRun
+from mviq.studies.file import check_keys, require_mapping, study_from
+from mviq.studies.plan import config_of, expand, spoken
+from mviq.studies.study import Study, as_yaml
+from mviq.studies.tuning_space import Choices, Space, corners, grid, space_from
+
+Sampler = Literal["tpe", "random", "grid"]
+Pruner = Literal["median", "none"]
+Score = Literal["final", "area"]
+KEYS = ("trials", "space", "sampler", "pruner", "seed", "score")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """What a tune file says."""
+
+    study: Study
+    """What is the same in all trials."""
+    space: Space
+    trials: int
+    """How many in all, also those of earlier sessions."""
+    sampler: Sampler = "tpe"
+    pruner: Pruner = "median"
+    seed: int = 0
+    score: Score = "final"
+
+    def runs(self, trial: int, chosen: Mapping[str, Any]) -> list[PlannedRun]:
+        """Return the runs of a trial, the seed slowest."""
+        values = ", ".join(f"{name}={spoken(value)}" for name, value in chosen.items())
+        return list(expand(self.with_values(f"trial {trial}: {values}", chosen)).runs)
+
+    def with_values(self, label: str, chosen: Mapping[str, Any]) -> Study:
+        """Return the study in which the algorithm has some values."""
+        (entry,) = self.study.entries
+        settings = {**entry.settings, **chosen}
+        return replace(self.study, entries=(replace(entry, label=label, settings=settings),))
+
+
+def read_search(path: Path) -> Search:
+    """Return the search of a YAML or TOML file; a mistake is one line with the file and the key."""
+    found = load(path)
+    try:
+        return search_from({"name": path.stem, **found})
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def search_from(content: Mapping[Any, Any]) -> Search:
+    """Return the search that a mapping with the keys of a tune file describes."""
+    if "tune" not in content:
+        raise ValueError("it has no section tune, which says what to search")
+    study = study_from({name: value for name, value in content.items() if name != "tune"})
+    tune = content["tune"]
+    require_mapping("tune", tune)
+    check_keys("tune", tune, KEYS)
+    space = space_from(tune.get("space", {}))
+    sampler = _one_of("sampler", tune.get("sampler", "tpe"), get_args(Sampler))
+    search = Search(
+        study=study,
+        space=space,
+        sampler=sampler,
+        trials=_trials(tune, space, sampler),
+        pruner=_one_of("pruner", tune.get("pruner", "median"), get_args(Pruner)),
+        seed=_whole("seed", tune.get("seed", 0), 0),
+        score=_one_of("score", tune.get("score", "final"), get_args(Score)),
+    )
+    _check_study(search)
+    _check_corners(search)
+    return search
+
+
+def with_trials(search: Search, trials: int) -> Search:
+    """Return the search with another number of trials."""
+    if search.sampler == "grid":
+        raise ValueError("a grid has as many trials as combinations: leave the number out")
+    return replace(search, trials=_whole("trials", trials, 1))
+
+
+def _trials(tune: Mapping[str, Any], space: Space, sampler: str) -> int:
+    if sampler == "grid":
+        for name, parameter in space.items():
+            if not isinstance(parameter, Choices):
+                raise ValueError(f"tune.space.{name} must have choices: the sampler is grid")
+        if "trials" in tune:
+            raise ValueError("tune.trials: a grid has as many as combinations: leave it out")
+        return len(grid(space))
+    if "trials" not in tune:
+        raise ValueError("tune.trials must say how many trials there are")
+    return _whole("trials", tune["trials"], 1)
+
+
+def _one_of(name: str, value: Any, known: tuple[str, ...]) -> Any:
+    if value not in known:
+        raise ValueError(f"tune.{name} must be one of {', '.join(known)}, got {value!r}")
+    return value
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"tune.{name} must be a whole number of at least {least}, got {value!r}")
+    return value
+
+
+def _check_study(search: Search) -> None:
+    study = search.study
+    if study.explicit or len(study.entries) > 1 or study.grid or study.entries[0].grid:
+        raise ValueError("a search has one algorithm, and what varies stands in tune.space")
+    if study.baseline is not None:
+        raise ValueError("a search has no baseline")
+    places = {"settings": study.settings, "algorithms[0]": study.entries[0].settings}
+    places |= {f"environments[{i}]": env for i, env in enumerate(study.environments)}
+    for place, settings in places.items():
+        for name in search.space.keys() & settings.keys():
+            raise ValueError(f"{name} is set both in tune.space and in {place}: it can be in one")
+
+
+def _check_corners(search: Search) -> None:
+    """Require that the space has no corner that a run refuses, and that runs are evaluated."""
+    for corner in corners(search.space):
+        try:
+            found = first_runs(search, corner)
+        except ValueError as error:
+            raise ValueError(f"tune.space: {error}") from None
+    for config in map(config_of, found):
+        if not config.eval_every:
+            raise ValueError("eval_every must be above 0: a search compares evaluations")
+
+
+def first_runs(search: Search, chosen: Mapping[str, Any]) -> list[PlannedRun]:
+    """Return the runs of one seed with some values, for a look at what they are like."""
+    study = search.study
+    return replace(search, study=replace(study, seeds=study.seeds[:1])).runs(0, chosen)
+
+
+def tune_yaml(search: Search) -> str:
+    """Return the tune file that describes the search, normalised."""
+    import yaml
+
+    tune = {name: getattr(search, name) for name in KEYS if name != "space"}
+    if search.sampler == "grid":
+        del tune["trials"]
+    tune["space"] = {name: parameter.written() for name, parameter in search.space.items()}
+    text = yaml.safe_dump({"tune": tune}, sort_keys=False, allow_unicode=True, width=100)
+    return as_yaml(search.study) + text

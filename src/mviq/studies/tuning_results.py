@@ -1,0 +1,50 @@
+"""The trials of a search as data, for tables and figures. Nothing here loads Optuna."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mviq.studies.tuning_file import Search
+
+State = Literal["finished", "pruned", "diverged", "failed", "interrupted"]
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """What has become of a trial."""
+
+    number: int
+    chosen: Mapping[str, Any]
+    """The settings it stands for."""
+    state: State
+    score: float | None
+    """The mean over its runs; only a finished trial has one."""
+    scores: Mapping[tuple[int, str], float | None]
+    """The score of each run, by seed and environment, as far as it has finished."""
+    reason: str
+    """Why it has no score, or which trial it repeats."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a search has found so far."""
+
+    search: Search
+    trials: tuple[TrialResult, ...]
+    importances: Mapping[str, float]
+    """How much each parameter matters, between 0 and 1; empty if that cannot be said."""
+    stopped: bool = False
+
+    @property
+    def ranked(self) -> list[TrialResult]:
+        """Return the finished trials, the best first; a trial that repeats another is left out."""
+        found = [t for t in self.trials if t.score is not None and not t.reason]
+        return sorted(found, key=lambda trial: (-(trial.score or 0.0), trial.number))
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 if there is a best trial and none failed, 130 if stopped, 1 otherwise."""
+        if self.stopped:
+            return 130
+        open_ends = any(trial.state in ("failed", "interrupted") for trial in self.trials)
+        return 0 if self.ranked and not open_ends else 1

@@ -1,0 +1,178 @@
+"""The trials of a search, proposed by Optuna and kept in a journal of JSON lines.
+
+Nothing is unpickled: of Optuna's journals only that of Redis has pickled snapshots. The journal is
+written by one process, that which holds the lock of the study's directory.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.storages.journal import JournalFileBackend, JournalStorage
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from mviq.studies.study import Study
+from mviq.studies.tuning_file import Search, tune_yaml
+from mviq.studies.tuning_space import Choices, Parameter, grid
+
+STARTUP = 5  # finished trials before any is pruned
+_PLAIN = optuna.samplers.RandomSampler()  # between proposals, when a sampler has nothing to do
+DEFINITION, OUTCOME, REASON = "definition", "outcome", "reason"
+
+
+class Trials:
+    """Proposes trials, and keeps what has become of them."""
+
+    def __init__(self, search: Search, file: Path) -> None:
+        self._search = search
+        self._distributions = {name: _distribution(p) for name, p in search.space.items()}
+        _mend(file)
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self._study = optuna.create_study(
+            storage=JournalStorage(JournalFileBackend(str(file))),
+            study_name=search.study.name,
+            sampler=_PLAIN,
+            pruner=_pruner(search),
+            direction="maximize",
+            load_if_exists=True,
+        )
+        self._settle(file)
+        for trial in self.kept():
+            if trial.params.keys() != self._distributions.keys():  # killed while it was proposed
+                self._study.tell(trial.number, state=TrialState.FAIL)
+
+    def _settle(self, file: Path) -> None:
+        """Write down what is searched; another search cannot continue this one."""
+        definition = _definition(self._search)
+        known = self._study.user_attrs.get(DEFINITION)
+        if known is None:
+            self._study.set_user_attr(DEFINITION, definition)
+        elif known != definition:
+            raise ValueError(
+                f"{file.parent} belongs to another search: only trials, pruner, description and "
+                "budget can be changed; give it another name or --out"
+            )
+
+    def kept(self) -> list[FrozenTrial]:
+        """Return the trials in the order in which they were proposed."""
+        states = (TrialState.RUNNING, TrialState.COMPLETE, TrialState.PRUNED)
+        return self._study.get_trials(deepcopy=False, states=states)
+
+    def ask(self) -> FrozenTrial:
+        """Propose a trial.
+
+        What is proposed depends on the seed, the place of the trial and the trials before it: a
+        search that is continued goes on as if it had not been interrupted.
+        """
+        place = len(self.kept())
+        self._study.sampler = _sampler(self._search, place)
+        waiting = self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
+        if self._search.sampler == "grid" and not waiting:
+            self._study.enqueue_trial(self._encoded(grid(self._search.space)[place]))
+        number = self._study.ask(self._distributions).number
+        self._study.sampler = _PLAIN
+        return self._study.get_trials(deepcopy=False)[number]
+
+    def chosen(self, trial: FrozenTrial) -> dict[str, Any]:
+        """Return the settings that a trial stands for."""
+        return {
+            name: p.texts[trial.params[name]] if isinstance(p, Choices) else trial.params[name]
+            for name, p in self._search.space.items()
+        }
+
+    def _encoded(self, chosen: Mapping[str, Any]) -> dict[str, str]:
+        texts = {name: p.texts for name, p in self._search.space.items() if isinstance(p, Choices)}
+        return {
+            name: next(text for text, value in known.items() if value == chosen[name])
+            for name, known in texts.items()
+        }
+
+    def report(self, trial: FrozenTrial, step: int, value: float) -> None:
+        """Take what a trial has come to."""
+        self._live(trial).report(value, step)
+
+    def should_prune(self, trial: FrozenTrial) -> bool:
+        """Return whether the pruner gives a trial up."""
+        return self._live(trial).should_prune()
+
+    def reported(self, trial: FrozenTrial) -> set[int]:
+        """Return the steps that a trial has reported."""
+        return set(self._study.get_trials(deepcopy=False)[trial.number].intermediate_values)
+
+    def _live(self, trial: FrozenTrial) -> Trial:
+        return Trial(self._study, trial._trial_id)
+
+    def finish(self, trial: FrozenTrial, score: float) -> None:
+        """End a trial with its score."""
+        self._study.tell(trial.number, score)
+
+    def give_up(self, trial: FrozenTrial, outcome: str, reason: str) -> None:
+        """End a trial that the sampler is to count as worse than every finished one."""
+        live = self._live(trial)
+        live.set_user_attr(OUTCOME, outcome)
+        live.set_user_attr(REASON, reason)
+        self._study.tell(trial.number, state=TrialState.PRUNED)
+
+    def copy(self, trial: FrozenTrial, twin: FrozenTrial) -> None:
+        """End a trial as another one with the same parameters has ended."""
+        if twin.state == TrialState.COMPLETE:
+            self._live(trial).set_user_attr(REASON, f"same as trial {twin.number}")
+            self._study.tell(trial.number, twin.value)
+        else:
+            self.give_up(trial, twin.user_attrs[OUTCOME], f"same as trial {twin.number}")
+
+    def importances(self) -> dict[str, float]:
+        """Return how much each parameter matters, as PED-ANOVA has it; empty if too few trials."""
+        values = {t.value for t in self.kept() if t.state == TrialState.COMPLETE}
+        if len(values) < 2 * STARTUP or len(self._distributions) < 2:
+            return {}
+        return optuna.importance.get_param_importances(self._study)
+
+
+def _mend(file: Path) -> None:
+    """Remove the line that was being written when the process was killed, and its lock."""
+    if file.is_file():
+        content = file.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            with file.open("r+b") as journal:
+                journal.truncate(whole)
+    for lock in file.parent.glob(f"{file.name}.lock*"):
+        lock.unlink(missing_ok=True)
+
+
+def _definition(search: Search) -> str:
+    """Return what cannot change while a search goes on."""
+    known = Study(name=search.study.name)
+    study = replace(search.study, description=known.description, budget=known.budget)
+    return tune_yaml(replace(search, study=study, trials=1, pruner="none"))
+
+
+def _distribution(parameter: Parameter) -> BaseDistribution:
+    if isinstance(parameter, Choices):
+        return CategoricalDistribution(tuple(parameter.texts))
+    if parameter.whole:
+        return IntDistribution(int(parameter.low), int(parameter.high), log=parameter.log)
+    return FloatDistribution(parameter.low, parameter.high, log=parameter.log)
+
+
+def _sampler(search: Search, place: int) -> optuna.samplers.BaseSampler:
+    seed = int(np.random.SeedSequence([search.seed, place]).generate_state(1)[0])
+    if search.sampler == "tpe":
+        return optuna.samplers.TPESampler(seed=seed)
+    return optuna.samplers.RandomSampler(seed=seed)
+
+
+def _pruner(search: Search) -> optuna.pruners.BasePruner:
+    if search.pruner == "none":
+        return optuna.pruners.NopPruner()
+    return optuna.pruners.MedianPruner(n_startup_trials=STARTUP)

@@ -1,0 +1,26 @@
+"""docs/studies.md and the README show study files that work."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from mviq.studies.file import KEYS, study_from
+from mviq.studies.plan import expand
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/studies.md"])
+def test_the_study_files_in_the_documents(document):
+    files = re.findall(r"```yaml\n(.*?)```", (ROOT / document).read_text(), flags=re.DOTALL)
+    assert files
+    for text in files:
+        plan = expand(study_from(yaml.safe_load(text)))
+        assert {run.seed for run in plan.runs} == set(range(5))
+
+
+def test_every_key_is_explained():
+    text = (ROOT / "docs" / "studies.md").read_text()
+    assert all(f"{key}:" in text for key in KEYS)
