@@ -160,4 +160,4 @@ def check_names(settings: Iterable[str]) -> None:
     for name in sorted(set(settings) - set(known), key=str):
         close = get_close_matches(str(name), known, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
-        raise ValueError(f"a run has no setting {str(name)!r}{hint}")
+        raise ValueError(f"a run has no setting {name!r}{hint}")
