@@ -112,7 +112,7 @@ def test_files_in_yaml_and_toml(name, content, tmp_path):
     [
         ("a.yaml", "q: [1", "is not YAML"),
         ("a.yaml", "- q", "must hold settings"),
-        ("a.yaml", "3: 4", "a.yaml: a run has no setting '3'"),
+        ("a.yaml", "3: 4", "a.yaml: a run has no setting 3"),
         ("a.yaml", "preset: atari", "a.yaml: a run has no setting 'preset'"),
         ("a.toml", "gama = 0.9", "a.toml: a run has no setting 'gama'; did you mean gamma"),
         ("a.yaml", "q: two", "a.yaml: q must be a number, got 'two'"),
