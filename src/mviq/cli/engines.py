@@ -1,8 +1,37 @@
-"""Where the runs of a study are done: the options that ``study`` and ``paper`` share."""
+"""How and where the runs of a study are done: what ``study``, ``tune`` and ``paper`` share."""
 
 import argparse
 import math
+import sys
+from collections.abc import Callable
 from typing import Any
+
+
+def add_session_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a session, and where its runs are done."""
+    add = parser.add_argument
+    add("--retry-failed", action="store_true", help="try again what has failed")
+    add("--no-estimate", action="store_true", help="start at once, without measuring")
+    force = "start although budget, memory or disk will not do"
+    add("--force", action="store_true", help=force)
+    add("--quiet", action="store_true", help="no progress")
+    add_engine_options(parser)
+
+
+def session_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of ``Options`` that they stand for."""
+    return {
+        "retry_failed": options.retry_failed,
+        "measure": not options.no_estimate,
+        "force": options.force,
+        "quiet": options.quiet,
+        **engine_options(options),
+    }
+
+
+def saying(quiet: bool) -> Callable[[str], None]:
+    """Return where a study says what it does."""
+    return (lambda text: None) if quiet else (lambda text: print(text, file=sys.stderr))
 
 
 def add_engine_options(parser: argparse.ArgumentParser) -> None:

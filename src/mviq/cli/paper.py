@@ -1,13 +1,11 @@
 """``mviq paper``: make an artefact of the paper again and say whether its claim holds."""
 
 import argparse
-import sys
-from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mviq.cli.engines import add_engine_options, engine_options
+from mviq.cli.engines import add_engine_options, engine_options, saying
 from mviq.cli.errors import UsageError
 from mviq.paper.artefacts import ARTEFACTS, Artefact
 from mviq.paper.experiments import SCALES, Scale
@@ -118,7 +116,7 @@ def _study(artefact: Artefact, options: argparse.Namespace) -> int:
     try:
         chosen = engine_options(options)
         how = Options(quiet=options.quiet, measure=scale != "smoke", **chosen)
-        directory, outcome = gathered(artefact, scale, parent, how, _say(options.quiet))
+        directory, outcome = gathered(artefact, scale, parent, how, saying(options.quiet))
         if outcome.stopped:
             print(f"stopped; the same command continues {directory}")
             return 130
@@ -128,10 +126,6 @@ def _study(artefact: Artefact, options: argparse.Namespace) -> int:
     _write(artefact, drawing, options)
     print(f"the study: {directory} ('mviq report {directory}' shows all of it)")
     return outcome.exit_code
-
-
-def _say(quiet: bool) -> Callable[[str], None]:
-    return lambda text: None if quiet else print(text, file=sys.stderr)
 
 
 def _scale(options: argparse.Namespace) -> Scale:

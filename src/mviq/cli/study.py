@@ -1,8 +1,6 @@
 """``mviq study``: run many runs from one file, and see how far they are."""
 
 import argparse
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mviq.cli import tune
-from mviq.cli.engines import add_engine_options, engine_options
+from mviq.cli.engines import add_session_options, saying, session_options
 from mviq.cli.errors import OneLineParser, UsageError
 from mviq.runs.directory import RunError
 from mviq.studies.directory import Plan, StudyDirectory
@@ -88,12 +86,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add("--dry-run", action="store_true", help="say what it will take, and stop")
     pattern = "only runs whose label, environment or 'seed N' is like this; repeatable"
     add("--only", action="append", default=[], metavar="PATTERN", help=pattern)
-    add("--retry-failed", action="store_true", help="try again what has failed")
-    add("--no-estimate", action="store_true", help="start at once, without measuring")
-    force = "start although budget, memory or disk will not do"
-    add("--force", action="store_true", help=force)
-    add("--quiet", action="store_true", help="no progress")
-    add_engine_options(parser)
+    add_session_options(parser)
 
 
 def run_command(options: argparse.Namespace) -> int:
@@ -120,20 +113,13 @@ def _found(options: argparse.Namespace) -> "tuple[Study, StudyDirectory]":
 def _as_options(options: argparse.Namespace) -> "Options":
     from mviq.studies.running import Options
 
-    return Options(
-        only=options.only,
-        retry_failed=options.retry_failed,
-        measure=not options.no_estimate,
-        force=options.force,
-        quiet=options.quiet,
-        **engine_options(options),
-    )
+    return Options(only=options.only, **session_options(options))
 
 
 def _run(study: "Study", directory: StudyDirectory, options: "Options") -> int:
     from mviq.studies.running import run_study
 
-    outcome = run_study(study, directory, options, _saying(options))
+    outcome = run_study(study, directory, options, saying(options.quiet))
     for run in outcome.runs:
         if run.state in ("failed", "diverged"):
             print(f"{run.planned.title}: {run.state} at step {run.step}, {run.message}")
@@ -147,16 +133,12 @@ def _dry_run(study: "Study", directory: StudyDirectory, options: "Options") -> i
     from mviq.studies.running import check_limits, engine_of, prepare
 
     with engine_of(options) as engine:
-        work = prepare(study, directory, options, engine, _saying(options))
+        work = prepare(study, directory, options, engine, saying(options.quiet))
     _print_plan(work.plan)
     print(f"left to do: {work.estimate or f'{len(work.left)} runs, {work.steps:,} steps'}")
     if not options.force:
         check_limits(study.budget, work, directory, options)
     return 0
-
-
-def _saying(options: "Options") -> Callable[[str], None]:
-    return (lambda text: None) if options.quiet else (lambda text: print(text, file=sys.stderr))
 
 
 def _print_plan(plan: Plan) -> None:

@@ -1,12 +1,11 @@
 """``mviq study tune``: search hyper-parameters with Optuna."""
 
 import argparse
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mviq.cli.engines import add_engine_options, engine_options
+from mviq.cli.engines import add_session_options, saying, session_options
 from mviq.cli.errors import OneLineParser, UsageError
 from mviq.runs.directory import RunError
 from mviq.studies.directory import StudyDirectory
@@ -53,12 +52,7 @@ def add_parser(actions: "argparse._SubParsersAction[OneLineParser]") -> None:
     out = "where the directories of studies are (studies)"
     add("--out", type=Path, default=Path("studies"), metavar="DIR", help=out)
     add("--trials", type=int, metavar="N", help="trials in all, also earlier ones (as in the file)")
-    add("--retry-failed", action="store_true", help="try again what has failed")
-    add("--no-estimate", action="store_true", help="start at once, without measuring")
-    force = "start although budget, memory or disk will not do"
-    add("--force", action="store_true", help=force)
-    add("--quiet", action="store_true", help="no progress")
-    add_engine_options(parser)
+    add_session_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -88,14 +82,8 @@ def _search(options: argparse.Namespace) -> "tuple[Outcome, StudyDirectory]":
     from mviq.studies.running import Options
     from mviq.studies.tuning import tune
 
-    chosen = Options(
-        retry_failed=options.retry_failed,
-        measure=not options.no_estimate,
-        force=options.force,
-        quiet=options.quiet,
-        **engine_options(options),
-    )
-    say = (lambda text: None) if options.quiet else (lambda text: print(text, file=sys.stderr))
+    chosen = Options(**session_options(options))
+    say = saying(options.quiet)
     return tune(search, directory, chosen, judge_of(search), say), directory
 
 

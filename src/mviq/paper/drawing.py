@@ -1,13 +1,12 @@
 """An artefact of the paper made again: picture, numbers, and what became of the claims."""
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from matplotlib.figure import Figure
 
+from mviq.reports.panels import table, written
 from mviq.reports.style import render
 
 Cell: TypeAlias = str | int | float | None
@@ -94,23 +93,16 @@ def _places(tests: Iterable[Finding], answer: bool | None) -> str:
 
 def files(drawing: Drawing) -> dict[str, bytes]:
     """Return the picture (PNG, SVG) and its numbers (CSV) by file name; same input, same bytes."""
-    found = {f"{drawing.name}.csv": _csv(drawing.data)}
+    data = drawing.data
+    rows = [[_cell(cell) for cell in row] for row in data.rows]
+    found = {f"{drawing.name}.csv": table(data.columns, rows)}
     if drawing.figure is not None:
         for kind in ("png", "svg"):
             found[f"{drawing.name}.{kind}"] = render(drawing.figure, kind)
     return found
 
 
-def _csv(data: Data) -> bytes:
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(data.columns)
-    table.writerows([_written(cell) for cell in row] for row in data.rows)
-    return text.getvalue().encode()
-
-
-def _written(cell: Cell) -> str:
-    """Return a cell with twelve digits: the last ones of a float64 differ between machines."""
-    if cell is None or cell != cell:
+def _cell(value: Cell) -> str:
+    if value is None:
         return ""
-    return f"{cell:.12g}" if isinstance(cell, float) else str(cell)
+    return written(value) if isinstance(value, float) else str(value)

@@ -14,10 +14,10 @@ from mviq.paper.learning import (
     learning,
     spoken,
 )
-from mviq.paper.panels import colours_of, draw_lines, grid_of
+from mviq.paper.panels import draw_lines, grid_of
 from mviq.reports.reading import StudyData
 from mviq.reports.statistics import Interval, interval, mean
-from mviq.reports.style import STYLE, settle
+from mviq.reports.style import STYLE, looks, settle
 
 FLAT = 25.0
 """A CartPole agent that gains less than this return, of 500, has not learnt."""
@@ -68,9 +68,9 @@ def _lines(found: Learning) -> list[Line]:
 
 
 def _draw_bars(axes: Axes, ends: dict[str, Interval]) -> None:
-    colours = colours_of(ends)
+    seen = looks(list(ends))
     for i, (label, found) in enumerate(ends.items()):
-        axes.plot(i, found.estimate, "o", color=colours[label])
+        axes.plot(i, found.estimate, "o", color=seen[label].colour)
         axes.vlines(i, found.low, found.high, color="black", linewidth=1.2)
     axes.set_xticks(range(len(ends)), list(ends))
     axes.margins(x=0.1)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mviq.paper.drawing import Data
+from mviq.reports.comparison import final_points
 from mviq.reports.reading import Run, StudyData
 from mviq.reports.statistics import (
     Aligned,
@@ -22,9 +23,6 @@ from mviq.reports.statistics import (
     probability_of_improvement,
 )
 from mviq.reports.statistics.checks import Array
-
-LAST = 0.1
-"""The share of the points at the end of a curve whose mean is the last score."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +43,8 @@ class Learning:
         return self.curves[label].steps
 
     def last(self, label: str) -> Array:
-        """Return the last scores ``(seeds, environments)``."""
-        return self.curves[label].final(max(1, round(LAST * self.steps(label).size)))
+        """Return the last scores ``(seeds, environments)``, which reports call final."""
+        return self.curves[label].final(final_points(self.steps(label).size))
 
     def first(self, label: str) -> Array:
         """Return the scores of the first point."""

@@ -1,20 +1,13 @@
 """Panels of learning curves, one colour per label throughout a figure."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mviq.paper.learning import Line
-from mviq.reports.style import AMBER, BLUE, GREEN, GREY, ORANGE, PINK, SKY
-
-COLOURS = (BLUE, ORANGE, GREEN, PINK, AMBER, SKY, GREY)
-
-
-def colours_of(labels: Iterable[str]) -> dict[str, str]:
-    """Return a colour for each label."""
-    return {label: COLOURS[i % len(COLOURS)] for i, label in enumerate(dict.fromkeys(labels))}
+from mviq.reports.style import looks
 
 
 def grid_of(
@@ -35,11 +28,12 @@ def grid_of(
 
 def draw_lines(panels: Mapping[str, Axes], lines: Sequence[Line], ylabel: str) -> None:
     """Draw every line with its ribbon into its panel."""
-    colours = colours_of(label for _, label, _, _ in lines)
+    seen = looks(list(dict.fromkeys(label for _, label, _, _ in lines)))
     for panel, label, steps, found in lines:
         axes = panels[panel]
-        axes.plot(steps, found.estimate, color=colours[label], label=label)
-        axes.fill_between(steps, found.low, found.high, color=colours[label], alpha=0.2, lw=0)
+        colour = seen[label].colour
+        axes.plot(steps, found.estimate, color=colour, label=label)
+        axes.fill_between(steps, found.low, found.high, color=colour, alpha=0.2, lw=0)
         axes.set(xlabel="steps", ylabel=ylabel)
         axes.ticklabel_format(axis="x", style="sci", scilimits=(-3, 4))
     first = next(iter(panels.values()))

@@ -18,6 +18,11 @@ Which: TypeAlias = Literal["finished", "all"]
 FINAL_SHARE = 10  # the final score is the mean over a tenth of the points
 
 
+def final_points(points: int) -> int:
+    """Return how many points at the end of a curve make its final score, at least one."""
+    return max(1, points // FINAL_SHARE)
+
+
 @dataclass(frozen=True)
 class Choices:
     """What a reader can choose; ``check`` says what is wrong before any work starts."""
@@ -57,7 +62,7 @@ class Environment:
     def last(self, choices: Choices) -> int:
         """Return how many points make the final score."""
         if choices.last is None:
-            return max(1, self.steps.size // FINAL_SHARE)
+            return final_points(self.steps.size)
         if choices.last > self.steps.size:
             points = f"the {self.steps.size} points of {self.env}"
             raise ValueError(f"last must be at most {points}, got {choices.last}")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mviq.reports.comparison import FINAL_SHARE
+from mviq.reports.comparison import final_points
 from mviq.reports.scales import scale_of
 from mviq.reports.statistics import area_under_curve
 from mviq.studies.tuning_curves import Curve, Judge
@@ -38,7 +38,7 @@ def unit_of(search: Search) -> str:
 
 
 def _final(curve: Curve) -> float:
-    return _mean(curve.returns[-max(1, len(curve.returns) // FINAL_SHARE) :])
+    return _mean(curve.returns[-final_points(len(curve.returns)) :])
 
 
 def _area(curve: Curve) -> float:

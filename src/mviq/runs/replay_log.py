@@ -16,6 +16,7 @@ from safetensors import safe_open
 from stable_baselines3.common.buffers import ReplayBuffer
 
 from mviq.agents import FrameReplayBuffer
+from mviq.agents.replay_files import arrays_of
 from mviq.runs.files import digest
 from mviq.storage import write_durably
 
@@ -71,7 +72,7 @@ class Segment:
 def rings(buffer: ReplayBuffer, rows: int) -> list[Ring]:
     """Return the rings of a buffer to which so many rows have been added in the run."""
     if not isinstance(buffer, FrameReplayBuffer):
-        return [Ring("rows", _plain_arrays(buffer), rows)]
+        return [Ring("rows", arrays_of(buffer), rows)]
     arrays, _ = buffer.state()
     frames, written = arrays.pop("frames"), arrays.pop("written")
     arrays.pop("latest")
@@ -83,14 +84,6 @@ def rings(buffer: ReplayBuffer, rows: int) -> list[Ring]:
             for i in range(buffer.n_envs)
         ),
     ]
-
-
-def _plain_arrays(buffer: ReplayBuffer) -> dict[str, Array]:
-    found: dict[str, Array] = {}
-    for name, value in vars(buffer).items():
-        parts = value.items() if isinstance(value, dict) else [("", value)]
-        found |= {f"{name}.{k}".rstrip("."): v for k, v in parts if isinstance(v, np.ndarray)}
-    return found
 
 
 def small_state(buffer: ReplayBuffer) -> dict[str, Any]:
