@@ -72,6 +72,7 @@ def test_settings_come_from_preset_then_file_then_command_line(tmp_path, capsys)
         (["train", "CartPole-v1", "--device", "cuda:99"], "device cuda:99 is not there"),
         (["train", "CartPole-v1", "--out", "/dev/null/runs"], "cannot use /dev/null/runs"),
         (["train", "Pendulum-v1"], "Pendulum-v1 must have discrete actions"),
+        (["train", "CartPole-v1", "--protocol", "machado"], "protocol and backend are for Atari"),
         (["train", "CartPole-v1", "--network", "nature"], "network nature needs pictures"),
         (["train", "CartPole-v1", "--config", "no.yaml"], "there is no file no.yaml"),
         (["train", "CartPole-v1", "--preset", "no"], "preset must be one of gym,"),

@@ -14,6 +14,7 @@ from mviq import envs
 from mviq.agents import MVI, QRMVI, FrameReplayBuffer, MinAtarCNN
 from mviq.runs.config import Config, family_fields
 from mviq.runs.directory import RunError
+from mviq.runs.presets import COMMON
 from mviq.runs.replay_log import rings
 
 Agent = MVI | QRMVI
@@ -21,8 +22,11 @@ Agent = MVI | QRMVI
 
 def make_env(config: Config, n_envs: int, seed: int, evaluation: bool, **options: Any) -> VecEnv:
     """Return environments of a run, for training or for evaluation."""
+    atari = {"protocol": config.protocol, "backend": config.backend}
     if envs.game_of(config.env) is not None:
-        options |= {"protocol": config.protocol, "backend": config.backend}
+        options |= atari
+    elif atari != {name: COMMON[name].value for name in atari}:
+        raise ValueError(f"protocol and backend are for Atari; {config.env} is something else")
     try:
         env = envs.make(config.env, n_envs, seed=seed, evaluation=evaluation, **options)
     except (error.Error, ImportError) as reason:  # something it needs is not installed

@@ -112,14 +112,15 @@ def preset_of(env: str) -> str:
 
     >>> [preset_of(env) for env in ("CartPole-v1", "Acrobot-v1", "MinAtar/Asterix-v1")]
     ['gym', 'gym-acrobot', 'minatar']
-    >>> preset_of("ALE/Pong-v5")
-    'atari'
+    >>> preset_of("ALE/Pong-v5"), preset_of("ale_py:ALE/Pong-v5")
+    ('atari', 'atari')
     """
-    if env.startswith("MinAtar/"):
+    name = env.rpartition(":")[2]  # without the module that registers it
+    if name.startswith("MinAtar/"):
         return "minatar"
-    if env.startswith("ALE/") or "NoFrameskip" in env:
+    if name.startswith("ALE/") or "NoFrameskip" in name:
         return "atari"
-    return "gym-acrobot" if env.startswith("Acrobot-") else "gym"
+    return "gym-acrobot" if name.startswith("Acrobot-") else "gym"
 
 
 def defaults(env: str, algorithm: str | None = None, preset: str | None = None) -> Defaults:

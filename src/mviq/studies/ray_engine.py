@@ -11,8 +11,8 @@ import os
 import re
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -39,25 +39,39 @@ class Resources:
     """Bytes; 0 is what has been measured."""
 
 
+@contextmanager
+def ray_engine(
+    address: str | None, resources: Resources, workers: int | None
+) -> "Iterator[RayEngine]":
+    """Join a cluster that is there already, or make one on this machine; leave it in the end.
+
+    Meanwhile standard output is Ray's: it says there, in a thread, what happens to its nodes.
+    """
+    if find_spec("ray") is None:
+        raise ValueError("--engine ray needs an extra: pip install 'mviq[ray]'")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray: Any = import_module("ray")
+    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+    try:
+        ray.init(address, **quiet)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        where = address or "this machine"
+        raise ValueError(f"no Ray cluster at {where}: {one_line(str(error))}") from None
+    try:
+        with redirect_stdout(Overheard()) as overheard:
+            yield RayEngine(ray, overheard, resources, workers)
+    finally:
+        ray.shutdown()
+
+
 class RayEngine:
-    """Does runs on a cluster that is there already, or on one of its own on this machine."""
+    """Does runs on a cluster; several threads may use it at once."""
 
-    def __init__(self, address: str | None, resources: Resources, workers: int | None) -> None:
-        if find_spec("ray") is None:
-            raise ValueError("--engine ray needs an extra: pip install 'mviq[ray]'")
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        self._ray: Any = import_module("ray")
+    def __init__(
+        self, ray: Any, overheard: "Overheard", resources: Resources, workers: int | None
+    ) -> None:
+        self._ray, self._overheard = ray, overheard
         self._resources, self._workers = resources, workers
-        quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
-        try:
-            self._ray.init(address, **quiet)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            where = address or "this machine"
-            raise ValueError(f"no Ray cluster at {where}: {one_line(str(error))}") from None
-
-    def close(self) -> None:
-        """Leave the cluster; what this study still has on it ends."""
-        self._ray.shutdown()
 
     def room(self, tasks: Sequence[Task]) -> int:
         """Return how many runs fit on the nodes at once."""
@@ -75,21 +89,20 @@ class RayEngine:
 
     def run(self, tasks: Sequence[Task], events: Events, stop: threading.Event) -> None:
         """Do the runs."""
-        with redirect_stdout(Overheard()) as overheard:
-            mailbox = self._mailbox()
-            waiting, at_work = deque(tasks), dict[Any, Task]()
-            while waiting or at_work:
-                while waiting and len(at_work) < (self._workers or len(tasks)):
-                    task = waiting.popleft()
-                    at_work[self._submit(task, mailbox)] = task
-                done, _ = self._ray.wait(list(at_work), timeout=POLL)
-                news: News = self._ray.get(mailbox.take.remote(stop.is_set()))
-                if stop.is_set():
-                    self._cancel_waiting(at_work, news)
-                heard: list[Event] = [*overheard.notes(), *news.progress]
-                heard += [self._ended(reference, at_work.pop(reference)) for reference in done]
-                for event in heard:
-                    events(event)
+        mailbox = self._mailbox()
+        waiting, at_work = deque(tasks), dict[Any, Task]()
+        while waiting or at_work:
+            while waiting and len(at_work) < (self._workers or len(tasks)):
+                task = waiting.popleft()
+                at_work[self._submit(task, mailbox)] = task
+            done, _ = self._ray.wait(list(at_work), timeout=POLL)
+            news: News = self._ray.get(mailbox.take.remote(stop.is_set()))
+            if stop.is_set():
+                self._cancel_waiting(at_work, news)
+            heard: list[Event] = [*self._overheard.notes(), *news.progress]
+            heard += [self._ended(reference, at_work.pop(reference)) for reference in done]
+            for event in heard:
+                events(event)
 
     def _mailbox(self) -> Any:
         """Return a mailbox on this node, which is lost only together with the study."""
@@ -133,7 +146,7 @@ def _fitting(node: Mapping[str, float], needs: Mapping[str, float]) -> int:
 
 
 class Overheard(io.TextIOBase):
-    """Stands in for standard output, on which Ray says in a thread what happens to its nodes."""
+    """Stands in for standard output and keeps what is printed."""
 
     def __init__(self) -> None:
         self._said: deque[str] = deque()
@@ -144,7 +157,10 @@ class Overheard(io.TextIOBase):
         return len(text)
 
     def notes(self) -> list[Note]:
-        """Return what was said since the last time, without colours."""
-        said = [self._said.popleft() for _ in range(len(self._said))]
+        """Return what was said since the last time anyone asked, without colours."""
+        said: list[str] = []
+        with suppress(IndexError):
+            while True:
+                said.append(self._said.popleft())
         lines = [one_line(_COLOURS.sub("", text)) for text in said]
         return [Note(f"Ray: {line}") for line in lines if line]

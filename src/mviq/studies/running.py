@@ -1,7 +1,7 @@
 """Running a study from beginning to end, in as many sessions as it takes."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -16,7 +16,7 @@ from mviq.studies.engine import Engine, Task
 from mviq.studies.estimate import Estimate, Left, size
 from mviq.studies.local import LocalEngine
 from mviq.studies.plan import check_runs, config_of, expand
-from mviq.studies.ray_engine import RayEngine, Resources
+from mviq.studies.ray_engine import Resources, ray_engine
 from mviq.studies.session import Session, chosen, left_to_do
 from mviq.studies.status import RunStatus, status_of
 from mviq.studies.study import Budget, Study, as_yaml
@@ -92,17 +92,11 @@ def run_study(study: Study, directory: StudyDirectory, options: Options, say: Sa
     return Outcome([status_of(directory, run) for run in wanted], stopped)
 
 
-@contextmanager
-def engine_of(options: Options) -> Iterator[Engine]:
-    """Return the engine that is wanted, and close it in the end."""
+def engine_of(options: Options) -> AbstractContextManager[Engine]:
+    """Return the engine that is wanted, for as long as it is needed."""
     if options.engine == "local":
-        yield LocalEngine(options.workers)
-        return
-    engine = RayEngine(options.address, options.resources, options.workers)
-    try:
-        yield engine
-    finally:
-        engine.close()
+        return nullcontext(LocalEngine(options.workers))
+    return ray_engine(options.address, options.resources, options.workers)
 
 
 def prepare(

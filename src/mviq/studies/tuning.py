@@ -1,8 +1,6 @@
 """Searching hyper-parameters from beginning to end, in as many sessions as it takes."""
 
-import sys
 from collections.abc import Callable
-from contextlib import redirect_stdout
 from dataclasses import replace
 
 from optuna.trial import FrozenTrial, TrialState
@@ -128,12 +126,7 @@ class _Tuning:
             self._trials, total, self._runs_of, self._directory, options.retry_failed
         )
         score = Score(total)
-        # Ray's engine overhears standard output: several at once would not give it back.
-        with (
-            redirect_stdout(sys.stdout),
-            trial_board(score, options.quiet) as board,
-            asked_to_stop() as stop,
-        ):
+        with trial_board(score, options.quiet) as board, asked_to_stop() as stop:
             self._count(score)
             source.when_ended = lambda: self._count(score, board.say)
             try:
