@@ -317,7 +317,7 @@ def test_ctrl_c_again_ends_the_runs_at_once(tmp_path):
 
 def test_a_real_run_is_pruned(tmp_path):
     """Five trials only pretend to be excellent; the sixth learns in a process, and is stopped."""
-    settings = {**TINY, "total_steps": 20_000, "eval_every": 2000}
+    settings = {**TINY, "total_steps": 10_000, "eval_every": 1000, "checkpoint_every": 5000}
     space = {"learning_rate": {"choices": [1.0, 2.0, 3.0, 4.0, 5.0, 1e-3]}}
     search = search_from(
         {**content(settings=settings), "tune": {"space": space, "sampler": "grid"}}
@@ -327,7 +327,7 @@ def test_a_real_run_is_pruned(tmp_path):
     outcome = session(search, engine)
     *_, last = outcome.trials
     assert (last.state, outcome.exit_code) == ("pruned", 0)
-    assert re.fullmatch(r"below the median after \d{1,2},000 of 20,000 steps", last.reason)
+    assert re.fullmatch(r"below the median after \d{1,2},000 of 10,000 steps", last.reason)
     run = directory.run(directory.plan().runs[-1].run)
     assert run.result is None
     assert not run.busy
