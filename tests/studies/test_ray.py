@@ -89,6 +89,7 @@ def _run_of(pid: int) -> str:
         (["--gpus", "1"], "--gpus is for --engine ray"),
         (["--engine", "ray", "--cpus", "-1"], "--cpus must be a number ≥ 0, got -1.0"),
         (["--engine", "ray", "--cpus", "0"], "--cpus must be above 0"),
+        (["--engine", "ray", "--address", "127.0.0.1:1"], "no Ray cluster at 127.0.0.1:1: "),
     ],
 )
 def test_wrong_options(options, message, tmp_path, capsys):

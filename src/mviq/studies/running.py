@@ -12,7 +12,7 @@ from mviq.studies import machine
 from mviq.studies.board import Line, Tally, board
 from mviq.studies.directory import Plan, PlannedRun, StudyDirectory
 from mviq.studies.engine import Engine, Task
-from mviq.studies.estimate import Estimate, Left, size
+from mviq.studies.estimate import Estimate, Left, counted, size
 from mviq.studies.local import LocalEngine
 from mviq.studies.plan import check_runs, config_of, expand
 from mviq.studies.ray_engine import Resources, ray_engine
@@ -75,7 +75,7 @@ class Work:
         return sum(run.steps for run in self.left)
 
     def __str__(self) -> str:
-        return str(self.estimate or f"{len(self.left)} runs, {self.steps:,} steps")
+        return str(self.estimate or f"{counted(len(self.left))}, {self.steps:,} steps")
 
 
 def run_study(study: Study, directory: StudyDirectory, options: Options, say: Say) -> Outcome:
@@ -110,7 +110,7 @@ def prepare(
         raise BusyError(f"another process is running {directory.path}")
     check_runs(wanted, here=options.engine == "local")
     left = left_to_do(directory, wanted, options.retry_failed)
-    return plan, priced([(run.planned, run.step) for run in left], directory, options, engine, say)
+    return plan, priced([(run.planned, run.saved) for run in left], directory, options, engine, say)
 
 
 def priced(

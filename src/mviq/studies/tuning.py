@@ -162,7 +162,7 @@ class _Tuning:
     def _discard(self, trial: FrozenTrial) -> None:
         """Remove the checkpoints of runs that nobody will continue."""
         for run in (self._directory.run(planned.run) for planned in self._runs_of(trial)):
-            if run.result is None:
+            if not run.result_file.is_file():
                 Checkpoints(run.checkpoints).remove()
 
     def _result(self, trial: FrozenTrial) -> TrialResult:
