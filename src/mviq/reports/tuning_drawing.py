@@ -99,7 +99,8 @@ def surface(outcome: Outcome, unit: str) -> Figure | None:
         else:
             drawn = _points(axes, outcome, (x_name, x), (y_name, y))
         best = _places(x_name, x, outcome.ranked[:1]), _places(y_name, y, outcome.ranked[:1])
-        axes.scatter(*best, s=RING, facecolors="none", edgecolors=ORANGE, linewidths=2)
+        ring = axes.scatter(*best, s=RING, facecolors="none", edgecolors=ORANGE, linewidths=2)
+        ring.set_clip_on(False)  # also at the edge
         axes.set_title("the best in orange")
         figure.colorbar(drawn, ax=axes, label=unit)
         return settle(figure)

@@ -46,7 +46,7 @@ def tune(
 
 def at_most(trials: int, work: Work) -> str:
     """Return what some trials will take, as text."""
-    return f"{trials} trials, at most {work}; less where trials are pruned"
+    return f"{trials} trial{'s' * (trials != 1)}, at most {work}; less where trials are pruned"
 
 
 def prepare(
