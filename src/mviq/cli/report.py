@@ -103,9 +103,7 @@ def _make(options: argparse.Namespace, formats: list[str]) -> "tuple[Report, lis
             return report, write_files(files(report, formats), directory, own or options.force)
     except FileExistsError as mistake:
         raise UsageError(f"report: {mistake}; use --force to replace it") from None
-    except ValueError as mistake:
-        raise UsageError(f"report: {mistake}") from None
-    except OSError as mistake:
+    except (ValueError, OSError) as mistake:
         raise UsageError(f"report: {mistake}") from None
 
 
@@ -116,8 +114,7 @@ def print_summary(report: "Report") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from mviq.reports.numbers import shown, with_interval
-    from mviq.reports.tables import UNKNOWN
+    from mviq.reports.numbers import UNKNOWN, shown, with_interval
 
     console = Console(highlight=False)
     said = report.verdict

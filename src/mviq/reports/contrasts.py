@@ -119,7 +119,7 @@ def improvements_in_percent(comparison: Comparison) -> FigureData | None:
         f"Improvement of the mean final score over {baseline}. Figure 5's formula is "
         "100 (A − B)/|B|, which says little where the baseline B is near zero. The safe one "
         "divides by what cannot vanish: in Atari games by max(human, B) − random, elsewhere by "
-        f"max(|B|, {FLOOR_SHARE:.0%} of the range of all scores there). 95 % intervals."
+        f"max(|B|, {100 * FLOOR_SHARE:g} % of the range of all scores there). 95 % intervals."
     )
     return FigureData("improvement", "Percent improvement", caption, "bars", panels)
 

@@ -6,7 +6,7 @@ Nothing here loads torch, makes an environment or changes a file.
 import csv
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,16 +79,6 @@ class StudyData:
     def select(self, label: str, env: str) -> tuple[Run, ...]:
         """Return the runs of one label in one environment."""
         return tuple(run for run in self.runs if (run.label, run.env) == (label, env))
-
-    def records(
-        self, metric: str, of: Callable[[Run], bool] = lambda run: run.status == "finished"
-    ) -> dict[str, list[Record]]:
-        """Return the records of each label, by default of finished runs."""
-        chosen = [run for run in self.runs if of(run)]
-        return {
-            label: [run.record(metric) for run in chosen if run.label == label]
-            for label in self.labels
-        }
 
 
 def read_study(path: Path) -> StudyData:

@@ -10,12 +10,12 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from mviq.reports.method import method
-from mviq.reports.numbers import brackets, shown
+from mviq.reports.numbers import UNKNOWN, Number, brackets, shown
 from mviq.reports.panels import FigureData, Panel, value_range
 from mviq.reports.report import Report
 from mviq.reports.settings import common_settings, differing_settings, systems
 from mviq.reports.style import Look
-from mviq.reports.tables import AREA, IQM, UNKNOWN, Number, SummaryRow
+from mviq.reports.tables import AREA, IQM, SummaryRow
 
 _HERE = Path(__file__).parent
 _EXPLAINED = {
