@@ -88,10 +88,11 @@ def test_a_line_that_a_crash_cut_off_is_no_row(tmp_path):
     assert read_study(directory).runs[0].record("eval").steps.tolist() == [100, 200]
 
 
-def test_an_infinite_metric_is_a_missing_one(tmp_path):
+def test_an_infinite_value_is_a_missing_one(tmp_path):
     directory = write_run(tmp_path / "run", [1, float("inf")], steps=[100, 200])
-    values = read_study(directory).runs[0].record("tsallis/entropy").values
-    np.testing.assert_array_equal(values, [0.01, np.nan])
+    run = read_study(directory).runs[0]
+    np.testing.assert_array_equal(run.record("tsallis/entropy").values, [0.01, np.nan])
+    np.testing.assert_array_equal(run.record("eval").values, [1, np.nan])
 
 
 @pytest.mark.parametrize(
@@ -100,15 +101,23 @@ def test_an_infinite_metric_is_a_missing_one(tmp_path):
         ("evaluations.csv", "step,return\n100,much\n", "return must be a number, got 'much'"),
         ("config.yaml", "env: CartPole-v1\n", "config.yaml has no seed"),
         ("result.json", '{"status": "tired", "steps": 1}', "the unknown status 'tired'"),
-        ("result.json", "{", "result.json is damaged"),
+        ("result.json", "{", "^[^ ]*result.json is damaged"),
+        ("evaluations.csv", "step,return\n100,\xff\n", "evaluations.csv cannot be read: .*utf-8"),
         ("system.json", "[", "system.json cannot be read"),
     ],
 )
 def test_a_broken_file_is_named(tmp_path, file, content, message):
     directory = write_run(tmp_path / "run", curve(1))
-    (directory / file).write_text(content)
+    (directory / file).write_text(content, encoding="latin-1")
     with pytest.raises(ValueError, match=message):
         read_study(directory).runs[0].record("eval")
+
+
+def test_two_directories_of_the_same_run_are_named(tmp_path):
+    for name in ("one", "two"):
+        write_run(tmp_path / name, curve(1))
+    with pytest.raises(ValueError, match=r"one and .*two are both DQN, CartPole-v1, seed 0"):
+        read_study(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["", "nowhere"])

@@ -179,6 +179,17 @@ def test_one_run_has_no_interval_and_no_certainty(tmp_path):
     assert files(found)  # figures without bands
 
 
+def test_finished_runs_without_a_score_are_counted(tmp_path):
+    study = write_study(tmp_path, {**TWO, ("MVI(2)", ENV): [[1, np.inf, 3, 4], [1, 2, 3, np.inf]]})
+    (study / "runs" / name_of("DQN", ENV, 0) / "evaluations.csv").write_text("when,what\n100,1\n")
+    found = make_report(study, Choices())
+    assert [(row.label, row.runs) for row in found.summary.rows] == [("DQN", 2), ("MVI(2)", 1)]
+    assert found.verdict.cautions[:2] == (
+        "No score from 2 finished runs: 1 of DQN, 1 of MVI(2).",
+        "Not finite, and left out: 2 points of learning curves.",
+    )
+
+
 def test_an_environment_without_a_score_of_one_label_is_left_out_of_averages(tmp_path):
     write_study(tmp_path, {**TWO, ("DQN", OTHER): [curve(3), curve(4)]})
     found = make_report(tmp_path, Choices())
@@ -233,6 +244,30 @@ def test_the_headline_is_sure_only_if_the_interval_is(tmp_path):
         "MVI(2) scores highest",
         "DQN and MVI(2) are level",
     ]
+
+
+def test_few_runs_that_do_not_differ_decide_nothing(tmp_path):
+    ends = {"DQN": 3, "MVI(2)": 9}
+    few, enough = (
+        report(tmp_path / str(n), {(label, ENV): [curve(x)] * n for label, x in ends.items()})
+        for n in (3, 4)
+    )
+    assert few.verdict.headline == "MVI(2) is ahead, but not clearly"
+    assert "the interval has no width, and 3 runs are too few" in few.verdict.sentences[1]
+    assert enough.verdict.headline == "MVI(2) scores highest"
+
+
+def test_a_probability_without_width_is_called_uncertain_if_one_is_shown(tmp_path):
+    ends = {(0, ENV): (1, 2, 3), (0, OTHER): (4, 5, 6), (1, ENV): (7, 8, 9), (1, OTHER): (1, 2, 3)}
+    names = ("DQN", "MVI(2)")
+    apart = {(names[i], env): [curve(x) for x in own] for (i, env), own in ends.items()}
+    one = {(names[0], ENV): [curve(1)], (names[1], ENV): [curve(2)]}
+    found, single = report(tmp_path / "apart", apart), report(tmp_path / "one", one)
+    assert numbers(found, "MVI(2)", "P(better than DQN)") == (0.5, 0.5, 0.5)
+    assert "A probability whose interval has no width" in "".join(found.verdict.cautions)
+    assert single.verdict.cautions == (
+        "Only 1 run per environment and label: read this as a first look.",
+    )
 
 
 # Figures

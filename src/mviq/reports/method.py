@@ -17,9 +17,9 @@ def method(comparison: Comparison) -> dict[str, str]:
         "means over runs; the interquartile mean is the mean of the middle half of all runs "
         "in all environments. With one environment the median would be the mean, and is not shown. "
         "The area under the curve is the time average of a learning curve, averaged likewise.",
-        "Intervals": f"{100 * LEVEL:g} % stratified bootstrap: the runs of each environment are drawn "
-        "again, with replacement, and the distance of both ends from the estimate is widened for "
-        "few runs (the default of mviq.reports.statistics.interval). "
+        "Intervals": f"{100 * LEVEL:g} % stratified bootstrap: the runs of each environment are "
+        "drawn again, with replacement, and the distance of both ends from the estimate is "
+        "widened for few runs (the default of mviq.reports.statistics.interval). "
         f"{TABLE_RESAMPLES} resamples for numbers, {RESAMPLES} for bands, seed {choices.seed}. "
         "With one run there is no interval. The environments are fixed: nothing is said about "
         "others. A band holds at each point, not for the whole curve; where it is much higher than "

@@ -133,12 +133,7 @@ def scores_csv(comparison: Comparison) -> bytes:
     """Return what became of every run, with its final score and its area under the curve."""
     rows = []
     for run in comparison.study.runs:
-        final = area = np.nan
-        for e in comparison.environments:
-            if e.env == run.env and run.label in e.curves:
-                place = e.seeds[run.label].index(run.seed)
-                final = e.final(run.label, comparison.choices)[place]
-                area = e.area(run.label)[place]
+        final, area = comparison.score(run, "final"), comparison.score(run, "area")
         about = (run.label, run.env, str(run.seed), run.name, run.status, str(run.steps))
         rows.append((*about, written(final), written(area), run.reason))
     header = ("label", "env", "seed", "run", "status", "steps", "final", "area", "reason")

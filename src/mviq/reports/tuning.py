@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from mviq.reports.numbers import Number, shown, with_interval
-from mviq.reports.panels import table, written
+from mviq.reports.panels import table
 from mviq.reports.statistics import interval, mean
 from mviq.reports.style import render
 from mviq.reports.tuning_drawing import importance_figure, slices, surface
@@ -45,14 +45,14 @@ def trials_csv(outcome: Outcome) -> bytes:
     rows = []
     for trial in outcome.trials:
         numbers = trial.score, *trial.chosen.values(), *(trial.scores[place] for place in places)
-        rows.append((str(trial.number), trial.state, *map(_cell, numbers), trial.reason))
+        rows.append((str(trial.number), trial.state, *map(_exact, numbers), trial.reason))
     return table(("trial", "state", "score", *outcome.search.space, *runs, "reason"), rows)
 
 
-def _cell(value: object) -> str:
+def _exact(value: object) -> str:
     if value is None:
         return ""
-    return written(value) if isinstance(value, float) else spoken(value)
+    return repr(value) if isinstance(value, float) else spoken(value)
 
 
 def ranking(outcome: Outcome, count: int) -> tuple[list[str], list[list[str]]]:

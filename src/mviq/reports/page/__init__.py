@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from mviq.reports.method import method
-from mviq.reports.numbers import UNKNOWN, Number, brackets, shown
+from mviq.reports.numbers import UNKNOWN, Number, brackets, counted, shown
 from mviq.reports.panels import FigureData, Panel, value_range
 from mviq.reports.report import Report
 from mviq.reports.settings import common_settings, differing_settings, systems
@@ -95,15 +95,11 @@ def _facts(report: Report) -> list[str]:
     study = report.comparison.study
     finished = sum(run.status == "finished" for run in study.runs)
     return [
-        _plural(len(study.labels), "algorithm"),
-        _plural(len(study.envs), "environment"),
-        _plural(len(study.seeds), "seed"),
-        f"{finished} of {_plural(len(study.runs), 'run')} finished",
+        counted(len(study.labels), "algorithm"),
+        counted(len(study.envs), "environment"),
+        counted(len(study.seeds), "seed"),
+        f"{finished} of {counted(len(study.runs), 'run')} finished",
     ]
-
-
-def _plural(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _row(report: Report, row: SummaryRow, names: Sequence[str]) -> dict[str, Any]:
