@@ -13,10 +13,11 @@ def method(comparison: Comparison) -> dict[str, str]:
     return {
         "Score": f"The {SCORES[choices.metric]}. {_final(comparison)}",
         "Runs": _runs(comparison),
-        "Averages": f"{comparison.scale.explanation} Mean and median are over environments, of the "
-        "means over runs; the interquartile mean is the mean of the middle half of all runs "
-        "in all environments. With one environment the median would be the mean, and is not shown. "
-        "The area under the curve is the time average of a learning curve, averaged likewise.",
+        "Averages": "The scale is explained below the summary. Mean and median are over "
+        "environments, of the means over runs; the interquartile mean is the mean of the middle "
+        "half of all runs in all environments. With one environment the median would be the mean, "
+        "and is not shown. The area under the curve is the time average of a learning curve, "
+        "averaged likewise.",
         "Intervals": f"{100 * LEVEL:g} % stratified bootstrap: the runs of each environment are "
         "drawn again, with replacement, and the distance of both ends from the estimate is "
         "widened for few runs (the default of mviq.reports.statistics.interval). "

@@ -52,6 +52,7 @@ class Cell:
 
 
 IQM = "interquartile mean"
+GAP = "optimality gap"
 AREA = "area under curve"
 
 
