@@ -28,8 +28,8 @@ report says what is missing.
 
 _EPILOG = """\
 Only stored files are read, and the same files give the same report. A report in STUDY/report is
-replaced; elsewhere a file that exists with other content is left alone unless --force is given.
-docs/reports.md explains the page, docs/statistics.md the numbers.
+replaced as a whole; elsewhere a file that exists with other content is left alone unless --force
+is given. docs/reports.md explains the page, docs/statistics.md the numbers.
 """
 
 
