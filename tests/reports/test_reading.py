@@ -47,7 +47,7 @@ def test_what_became_of_a_run(tmp_path):
     write_run(runs / names[1], [1, 2], steps=[100, 200], status="diverged", message="too large")
     write_run(runs / names[2], [1], steps=[100], status=None)
     write_run(runs / names[3], [1, 2], steps=[100, 200], status=None)
-    failure = {"reason": "MemoryError: 3 GiB", "attempts": 2, "when": 200}
+    failure = {"reason": "MemoryError: 3 GiB", "attempts": 2, "when": 200, "killed": False}
     (runs / names[3] / "failure.json").write_text(json.dumps(failure))
     found = [(run.status, run.steps, run.reason) for run in read_study(tmp_path).runs]
     assert found == [
