@@ -43,7 +43,7 @@ def test_the_report_of_a_study_is_replaced_when_its_runs_go_on(study):
     assert main(["report", str(study), "--format", "html"]) == 0
     after = (study / "report" / "report.html").read_bytes()
     assert before != after
-    assert b"2 of 6 runs are not finished: 2 not begun." in after
+    assert b"2 of 6 runs have not ended: 2 not begun." in after
 
 
 def test_what_an_earlier_report_wrote_does_not_stay_beside_a_new_one(study):
@@ -112,7 +112,7 @@ def test_plain_runs_have_a_report(tmp_path, capsys):
     ("options", "message"),
     [
         (["--metric", "loss"], "metric must be one of eval, train, got 'loss'"),
-        (["--runs", "some"], "which must be one of finished, all, got 'some'"),
+        (["--runs", "some"], "which must be one of ended, finished, all, got 'some'"),
         (["--last", "0"], "last must be an integer >= 1, got 0"),
         (["--last", "99"], "last must be at most the 4 points of CartPole-v1, got 99"),
         (["--seed", "-1"], "seed must be an integer >= 0, got -1"),

@@ -42,7 +42,8 @@ def address(tmp_path_factory):
         for env in ENVS
     }
     write_study(study, scores)
-    write_run(study / "runs" / name_of("DQN", ENVS[0], 3), curve(1), seed=3, status="diverged")
+    how = {"seed": 3, "status": "diverged", "total_steps": 1200}
+    write_run(study / "runs" / name_of("DQN", ENVS[0], 3), curve(1), **how)
     runs = [(label, env, seed) for label, env in scores for seed in range(3)]
     write_plan(study, [*runs, ("DQN", ENVS[0], 3)], baseline="DQN")
     page = study / "report.html"

@@ -144,8 +144,7 @@ def test_a_missing_seed_is_counted_and_the_others_are_compared(tmp_path):
     assert [(row.runs, row.planned) for row in found.summary.rows] == [(3, 4)] * 2
     same(numbers(found, "DQN", "mean"), interval(mean, column([*OLD, np.nan])))
     assert (
-        "2 of 8 runs are not finished: 2 not begun. They are missing here."
-        in found.verdict.cautions
+        "2 of 8 runs have not ended: 2 not begun. They are missing here." in found.verdict.cautions
     )
 
 
@@ -159,20 +158,24 @@ def test_runs_of_unequal_length_are_cut_and_that_is_said(tmp_path):
     assert "MVI(2): cut at step 200, where DQN ends" in notes
 
 
-def test_diverged_runs_are_missing_and_the_reader_is_warned(tmp_path):
+def test_diverged_runs_keep_their_last_score_and_the_reader_is_told(tmp_path):
     write_study(tmp_path, TWO)
     bad = name_of("MVI(2)", ENV, 3)
-    write_run(tmp_path / "runs" / bad, [99.0], steps=[100], status="diverged", seed=3)
+    write_run(tmp_path / "runs" / bad, [-99.0], steps=[100], status="diverged", seed=3)
     runs = [
         (label, ENV, seed) for label, seeds in (("DQN", 3), ("MVI(2)", 4)) for seed in range(seeds)
     ]
     write_plan(tmp_path, runs)
     found = make_report(tmp_path, Choices())
     (row,) = (row for row in found.summary.rows if row.label == "MVI(2)")
+    assert (row.runs, row.planned, row.diverged) == (4, 4, 1)
+    assert found.comparison.environments[0].curves["MVI(2)"][3].tolist() == [-99.0] * 4
+    diverged = "1 of 7 runs diverged: 1 of MVI(2). "
+    assert f"{diverged}They keep their last score." in found.verdict.cautions
+    survivors = make_report(tmp_path, Choices(which="finished"))
+    (row,) = (row for row in survivors.summary.rows if row.label == "MVI(2)")
     assert (row.runs, row.planned, row.diverged) == (3, 4, 1)
-    assert any("MVI(2) diverged" in caution for caution in found.verdict.cautions)
-    everything = make_report(tmp_path, Choices(which="all"))
-    assert everything.comparison.environments[0].steps.tolist() == [100]
+    assert f"{diverged}Scores without them flatter." in survivors.verdict.cautions
 
 
 def test_one_run_has_no_interval_and_no_certainty(tmp_path):

@@ -14,7 +14,7 @@ from mviq.reports.scales import Scale, scale_of
 from mviq.reports.statistics import Aligned, align, area_under_curve, comparable
 from mviq.reports.statistics.checks import Array, check_at_least, check_choice
 
-Which: TypeAlias = Literal["finished", "all"]
+Which: TypeAlias = Literal["ended", "finished", "all"]
 Measure: TypeAlias = Literal["final", "area"]
 FINAL_SHARE = 10  # the final score is the mean over a tenth of the points
 
@@ -34,8 +34,9 @@ class Choices:
     """How many points at the end make the final score; None: a tenth of them, at least one."""
     baseline: str | None = None
     """The label that others are compared with; None: what the study says, or DQN, or the first."""
-    which: Which = "finished"
-    """The runs that count; ``all``: also the others as far as they came."""
+    which: Which = "ended"
+    """The runs that count: those that ``finished`` or diverged, which then keep their last score;
+    without the diverged ones; or ``all``, also the others, as far as they came."""
     seed: int = 0
     """Of the bootstrap."""
 
@@ -175,7 +176,8 @@ def _baseline(study: StudyData, choices: Choices, labels: Sequence[str]) -> str 
 
 def counts(run: Run, which: Which) -> bool:
     """Return whether a run is among those that count."""
-    return run.status == "finished" or which == "all"
+    ended = ("finished", "diverged") if which == "ended" else ("finished",)
+    return which == "all" or run.status in ended
 
 
 def gather(study: StudyData, metric: str, which: Which) -> tuple[Environment, ...]:
@@ -187,7 +189,7 @@ def gather(study: StudyData, metric: str, which: Which) -> tuple[Environment, ..
 def _gather_one(study: StudyData, env: str, metric: str, which: Which) -> Environment | None:
     runs = {label: study.select(label, env) for label in study.labels}
     records = {
-        label: [run.record(metric) for run in chosen if counts(run, which)]
+        label: [run.whole_record(metric) for run in chosen if counts(run, which)]
         for label, chosen in runs.items()
     }
     records = {label: own for label, own in records.items() if any(r.steps.size for r in own)}

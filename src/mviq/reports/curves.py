@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mviq.reports.comparison import Comparison, Environment, gather, thinned
+from mviq.reports.comparison import Comparison, Environment, Which, gather, thinned
 from mviq.reports.panels import FigureData, Panel, Series
 from mviq.reports.reading import SCORES
 from mviq.reports.statistics import curve_interval, interquartile_mean, mean
@@ -43,14 +43,16 @@ def learning_curves(comparison: Comparison) -> FigureData | None:
 def diagnostics(comparison: Comparison) -> list[FigureData]:
     """Return a figure for each environment: what the policy and the Munchausen term did."""
     panels: dict[str, list[Panel]] = {}
+    every = comparison.choices.which == "all"
+    which: Which = "all" if every else "finished"  # what explodes would hide all else
     for metric, title in DIAGNOSTICS.items():
-        for found in gather(comparison.study, metric, comparison.choices.which):
+        for found in gather(comparison.study, metric, which):
             panel = _panel(found, title, METRICS[metric], comparison.choices.seed)
             panels.setdefault(found.env, []).append(panel)
     names = file_names("diagnostics", list(panels))
+    caption = f"Mean over {'all' if every else 'finished'} runs, 95 % intervals."
     return [
-        FigureData(names[env], env, "Mean over runs, 95 % intervals.", "curves", tuple(own))
-        for env, own in panels.items()
+        FigureData(names[env], env, caption, "curves", tuple(own)) for env, own in panels.items()
     ]
 
 

@@ -49,7 +49,12 @@ def _runs(comparison: Comparison) -> str:
             "All that have measured something; in each environment every curve is cut where "
             "the shortest one ends."
         )
+    diverged = (
+        "Finished ones, and those that diverged, which keep their last score to the end"
+        if comparison.choices.which == "ended"
+        else "Finished ones only"
+    )
     return (
-        "Finished ones only; others are missing, and counted as such. Where finished runs "
-        "have unequal lengths, all are cut where the shortest ends."
+        f"{diverged}; others are missing, and counted as such. Where runs have unequal lengths, "
+        "all are cut where the shortest ends."
     )

@@ -62,6 +62,18 @@ class Run:
             steps, values = _progress(self.directory.progress, _COLUMNS.get(metric, metric))
         return Record(self.env, self.seed, np.array(steps), np.array(values))
 
+    def whole_record(self, metric: str) -> Record:
+        """Return a record to the end of the run: an agent that diverged keeps its last value.
+
+        It does not recover. To leave it out would be to judge an algorithm by its survivors.
+        """
+        found = self.record(metric)
+        if self.status != "diverged" or found.steps.size == 0:
+            return found
+        end = float(self.settings["total_steps"])
+        steps, values = np.append(found.steps, end), np.append(found.values, found.values[-1])
+        return found if found.end >= end else Record(self.env, self.seed, steps, values)
+
 
 @dataclass(frozen=True)
 class StudyData:

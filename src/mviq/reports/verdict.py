@@ -1,7 +1,9 @@
 """The answer of a study in a few sentences: who is ahead, by how much, and how sure that is."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -119,20 +121,24 @@ def _cautions(comparison: Comparison, summary: Summary) -> tuple[str, ...]:
 
 
 def _missing(comparison: Comparison) -> list[str]:
-    runs = comparison.study.runs
-    kinds = Counter(run.status for run in runs if run.status != "finished")
+    runs, which = comparison.study.runs, comparison.choices.which
+    diverged = Counter(run.label for run in runs if run.status == "diverged")
+    open_ones = Counter(run.status for run in runs if run.status not in ("finished", "diverged"))
     found = []
-    if kinds:
-        listed = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
-        ends = {"all": "They count as far as they came.", "finished": "They are missing here."}
-        used = ends[comparison.choices.which]
-        found.append(f"{kinds.total()} of {len(runs)} runs are not finished: {listed}. {used}")
-    diverged = list(dict.fromkeys(run.label for run in runs if run.status == "diverged"))
-    if diverged and comparison.choices.which == "finished":
-        found.append(
-            f"Runs of {', '.join(diverged)} diverged: scores without them flatter the label."
-        )
+    if open_ones:
+        used = "They count as far as they came." if which == "all" else "They are missing here."
+        number = f"{open_ones.total()} of {len(runs)} runs have not ended"
+        found.append(f"{number}: {_listed(open_ones, '{1} {0}')}. {used}")
+    if diverged:
+        kept = which != "finished"
+        used = "They keep their last score." if kept else "Scores without them flatter."
+        number = f"{diverged.total()} of {len(runs)} runs diverged"
+        found.append(f"{number}: {_listed(diverged, '{1} of {0}')}. {used}")
     return found
+
+
+def _listed(numbers: Mapping[Any, int], form: str) -> str:
+    return ", ".join(form.format(name, number) for name, number in sorted(numbers.items()))
 
 
 def _unmeasured(comparison: Comparison) -> list[str]:
