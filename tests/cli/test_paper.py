@@ -65,7 +65,7 @@ def test_a_figure_is_written_where_asked_and_its_verdict_printed(tmp_path, capsy
         assert str(path) in text.splitlines()
     assert "the paper's claim: as q grows" in text
     assert (
-        "verdict: agrees in part: ln_q flatter with q only for physics, x > 1 and mviq, x < 1"
+        "verdict: agrees in part: “ln_q flatter with q” only for physics, x > 1 and mviq, x < 1"
         in text
     )
     assert "does not" in text
