@@ -340,4 +340,4 @@ def test_the_verdict_says_where():
     assert drawings.verdict([bad]) == "does not agree"
     assert drawings.verdict([good, bad]) == "agrees in part: “a” only for here"
     other = finding("b", "here", False)
-    assert drawings.verdict([good, other]) == "agrees in part: “b” not for there"
+    assert drawings.verdict([good, other]) == "agrees in part: “b” not for here"

@@ -59,8 +59,8 @@ def verdict(findings: Iterable[Finding]) -> str:
     'not enough evidence'
     >>> verdict([Finding("higher", "Pong", "", True), Finding("higher", "Hero", "", None)])
     'agrees in part: “higher” for Pong, not decided for Hero'
-    >>> verdict([Finding("up", game, "", game > "H") for game in ("Alien", "Hero", "Pong", "X")])
-    'agrees in part: “up” only in 3 of 4 cases'
+    >>> verdict([Finding("up", game, "", game > "B") for game in ("A", "C", "D", "E", "F")])
+    'agrees in part: “up” only in 4 of 5 cases'
     """
     places = by_claim(findings)
     answers = {test.holds for tests in places.values() for test in tests}
@@ -93,9 +93,9 @@ def _only(claim: str, tests: Sequence[Finding]) -> str:
 
 
 def _places(tests: Sequence[Finding], answer: bool | None) -> str:
-    """Name the places with some answer, or count them if all places are too many to name."""
+    """Name the places with some answer, or count them if they are too many to name."""
     places = [test.where for test in tests if test.holds is answer]
-    if places and len(tests) > 3:
+    if len(places) > 3:
         return f"in {len(places)} of {len(tests)} cases"
     return f"for {' and '.join(places)}" if places else ""
 
