@@ -51,7 +51,7 @@ _WORDS = {True: "agrees", False: "does not agree", None: "not enough evidence"}
 def verdict(findings: Iterable[Finding]) -> str:
     """Say in one line whether the claims hold: everywhere, nowhere, only where, or not decided.
 
-    More than three places are counted, not named.
+    More than four places are counted, not named.
 
     >>> verdict([Finding("flatter", "x > 1", "", True), Finding("flatter", "x < 1", "", False)])
     'agrees in part: “flatter” only for x > 1'
@@ -93,9 +93,9 @@ def _only(claim: str, tests: Sequence[Finding]) -> str:
 
 
 def _places(tests: Sequence[Finding], answer: bool | None) -> str:
-    """Name the places with some answer, or count them if they are too many to name."""
+    """Name the places with some answer, or count them if there are too many to name."""
     places = [test.where for test in tests if test.holds is answer]
-    if len(places) > 3:
+    if places and len(tests) > 4:
         return f"in {len(places)} of {len(tests)} cases"
     return f"for {' and '.join(places)}" if places else ""
 

@@ -75,8 +75,15 @@ def _settles(found: Learning) -> list[Finding]:
         moved, end = change(last, third), interval(mean, last)
         away = Interval(*(x - CONSTANT for x in (end.estimate, end.low, end.high)))
         findings += [
-            Finding("the difference settles", label, spoken(moved), within(moved, SETTLED)),
-            Finding(f"around {CONSTANT:g}", label, f"at the end {spoken(end)}", within(away, NEAR)),
+            Finding(
+                "the difference settles", label, f"moves by {spoken(moved)}", within(moved, SETTLED)
+            ),
+            Finding(
+                f"the difference is around {CONSTANT:g}",
+                label,
+                f"at the end {spoken(end)}",
+                within(away, NEAR),
+            ),
         ]
     return findings
 

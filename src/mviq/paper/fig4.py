@@ -92,12 +92,12 @@ def _comparison(found: Learning, env: str) -> list[Finding]:
 def _better(found: Learning, baseline: str) -> Finding:
     ours, theirs = found.last(OURS), found.last(baseline)
     known = ~np.isnan(task_means(ours) - task_means(theirs))
-    claim, where = "MVI(2) is better on the whole", f"{known.sum()} games against {baseline}"
+    claim, where = (
+        "MVI(2) is better on the whole",
+        f"{known.sum()} of {known.size} games against {baseline}",
+    )
     if not known.any():
         return Finding(claim, where, "no game has scores of both", None)
     chance = more_often(ours[:, known], theirs[:, known])
-    measured = (
-        f"a run of it beats one of {baseline} with probability {spoken(chance)}, in the "
-        f"{known.sum()} of {known.size} games with scores of both"
-    )
+    measured = f"a run of it beats one of {baseline} with probability {spoken(chance)}"
     return Finding(claim, where, measured, above(chance, 0.5))

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, SymmetricalLogLocator
 
 from mviq.paper.drawing import Data, Drawing, Finding
 from mviq.paper.experiments import M_VI, TSALLIS_VI
 from mviq.paper.fig4 import OURS
 from mviq.paper.learning import Learning, above, learning, spoken
-from mviq.paper.panels import grid_of
+from mviq.paper.panels import grid_of, short
 from mviq.reports.reading import StudyData
 from mviq.reports.statistics import (
     ATARI,
@@ -70,6 +70,8 @@ def make(data: StudyData) -> Drawing:
         figure, panels = grid_of([f"over {one}" for one in BASELINES], width=4.6, height=height)
         for one, axes in zip(over, panels.values(), strict=True):
             _draw(axes, one)
+        percent = f"percent improvement, logarithmic beyond ±{LINEAR:g}"
+        figure.supxlabel(percent, fontsize=STYLE["axes.labelsize"])
         settle(figure)
     columns = ("baseline", "game", "percent improvement", "low", "high", "of the reference range")
     rows = [row for one in over for row in _rows(one)]
@@ -96,16 +98,7 @@ def _improvement(found: Learning, baseline: str) -> Improvement:
 
 
 def _named(what: str, games: Sequence[str]) -> list[str]:
-    return [f"{what}: {', '.join(map(_short, games))}"] if games else []
-
-
-def _short(env: str) -> str:
-    """Return the name of a game.
-
-    >>> _short("ALE/Pong-v5"), _short("MinAtar/Asterix-v1")
-    ('Pong', 'Asterix')
-    """
-    return env.rpartition("/")[2].rpartition("-v")[0]
+    return [f"{what}: {', '.join(map(short, games))}"] if games else []
 
 
 def _rows(over: Improvement) -> list[tuple[str, str, float, float, float, float]]:
@@ -128,18 +121,24 @@ def _draw(axes: Axes, over: Improvement) -> None:
     order = np.argsort(over.percent.estimate)  # the best at the top
     shown, places = over.percent.estimate[order], range(len(order))
     axes.set_axisbelow(True)
-    axes.barh(places, shown, color=np.where(shown < 0, ORANGE, BLUE).tolist())
-    axes.hlines(places, over.percent.low[order], over.percent.high[order], color="0.2", lw=1)
-    axes.set_yticks(places, [_short(over.games[i]) for i in order])
+    axes.barh(places, shown, color=np.where(shown < 0, ORANGE, BLUE).tolist(), alpha=0.75)
+    axes.hlines(places, over.percent.low[order], over.percent.high[order], color="0.1", lw=1)
+    axes.set_yticks(places, [short(over.games[i]) for i in order])
     axes.grid(False, axis="y")
-    axes.set_xscale("symlog", linthresh=LINEAR, linscale=1.5)
-    reach = 1.3 * max(LINEAR, np.abs(shown).max(initial=0.0))
-    low, high = (-reach if (shown < -LINEAR).any() else -1.3 * LINEAR), reach
+    axes.set_ylim(-0.7, len(order) - 0.3)
+    axes.axvline(0, color="0.3", linewidth=0.8)
+    low, high = shown.min(initial=-LINEAR), shown.max(initial=LINEAR)
+    _prepare_axis(axes, 2 * low, 2 * high)  # longer intervals are cut by the frame
+
+
+def _prepare_axis(axes: Axes, low: float, high: float) -> None:
+    """Make the axis of percents linear in the middle and logarithmic beyond."""
+    axes.set_xscale("symlog", linthresh=LINEAR, linscale=1.2)
     axes.set_xlim(low, high)
     axes.set_xticks([tick for tick in TICKS if low <= tick <= high])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}".replace("-", "−")))
-    axes.axvline(0, color="0.3", linewidth=0.8)
-    axes.set_xlabel(f"percent improvement, logarithmic beyond ±{LINEAR:g}")
+    between = SymmetricalLogLocator(base=10, linthresh=LINEAR, subs=range(2, 10))
+    axes.xaxis.set_minor_locator(between)
 
 
 def _counts(percent: Array) -> str:

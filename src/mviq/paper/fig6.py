@@ -79,7 +79,7 @@ def _draw_bars(axes: Axes, ends: dict[str, Interval]) -> None:
         axes.vlines(i, found.low, found.high, color="black", linewidth=1.2)
         axes.plot(i, found.estimate, "o", color=seen[label]["color"], markersize=6)
     axes.set_xticks(range(len(ends)), list(ends))
-    axes.set_ylabel("return, mean and 95 % interval")
+    axes.set_ylabel("return")
     axes.margins(x=0.1)
 
 

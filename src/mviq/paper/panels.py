@@ -37,16 +37,25 @@ def grid_of(
     panels: Sequence[str], width: float = 3.3, height: float = 2.5
 ) -> tuple[Figure, dict[str, Axes]]:
     """Return a figure with a titled panel for each name, at most four in a row."""
-    columns = min(4, len(panels))
-    rows = math.ceil(len(panels) / columns)
+    rows = math.ceil(len(panels) / 4)
+    columns = math.ceil(len(panels) / rows)
     figure = Figure(figsize=(max(width * columns, 5), height * rows + 0.4), layout="constrained")
-    every = figure.subplots(rows, columns, squeeze=False).flat
+    every = figure.subplots(rows, columns, squeeze=False).ravel()
     found = dict(zip(panels, every, strict=False))
     for name, axes in found.items():
-        axes.set_title(name)
-    for spare in list(every)[len(panels) :]:
+        axes.set_title(short(name))
+    for spare in every[len(panels) :]:
         spare.set_axis_off()
     return figure, found
+
+
+def short(name: str) -> str:
+    """Return a name without what all Atari games share; another kind of game stays recognisable.
+
+    >>> short("ALE/Pong-v5"), short("MinAtar/Asterix-v1")
+    ('Pong', 'MinAtar/Asterix-v1')
+    """
+    return name.removeprefix("ALE/").removesuffix("-v5")
 
 
 def draw_lines(panels: Mapping[str, Axes], lines: Sequence[Line], ylabel: str) -> None:
