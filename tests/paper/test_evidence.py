@@ -269,6 +269,15 @@ def test_a_game_that_one_algorithm_lacks_is_left_out(name, tmp_path):
         assert drawing.findings[0].where in ("4 games against M-VI", "4 of 5 games against M-VI")
 
 
+@pytest.mark.parametrize("name", ["fig5", "fig7"])
+def test_a_baseline_without_any_score_leaves_the_other_comparison(name, tmp_path):
+    data = stored(tmp_path, ARTEFACTS[name].experiment, score(MVI=5.0), seeds=2)
+    drawing = ARTEFACTS[name].make(
+        without(data, runs=("M-VI", ""), status="diverged", reason="values exploded")
+    )
+    assert [finding.holds for finding in drawing.findings] == [None, True]
+
+
 def test_a_game_whose_baseline_scores_zero_is_neither_counted_nor_drawn_but_named(tmp_path):
     def value(metric, run, t):
         if "Freeway" in run.env or "Seaquest" in run.env:

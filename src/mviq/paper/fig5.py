@@ -82,9 +82,10 @@ def make(data: StudyData) -> Drawing:
 
 def _improvement(found: Learning, baseline: str) -> Improvement:
     ours, theirs = found.last(OURS), found.last(baseline)
-    known = ~np.isnan(percent_improvement(ours, theirs))
+    every = interval(percent_improvement, ours, theirs, per_task=True)
+    known = ~np.isnan(every.estimate)
+    percent = Interval(every.estimate[known], every.low[known], every.high[known])
     ours, theirs = ours[:, known], theirs[:, known]
-    percent = interval(percent_improvement, ours, theirs, per_task=True)
     games = tuple(env for env, is_known in zip(found.envs, known, strict=True) if is_known)
     left_out = [env for env in found.envs if env not in games]
     # Some resample of several seeds has a baseline of zero, so that the formula has no value.
