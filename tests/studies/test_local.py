@@ -1,9 +1,11 @@
 """Studies as they are typed, in real processes that are killed."""
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from mviq.runs.training import train
 from mviq.studies.directory import StudyDirectory
 from mviq.studies.file import read_study
 from mviq.studies.plan import config_of, expand
+from mviq.studies.status import logged_step
 from small_studies import wait_until, workers_of, write_study
 
 LONGER = {"total_steps": 3000, "eval_every": 1000}
@@ -95,10 +98,32 @@ def test_kill_a_run_stop_the_study_kill_the_study_and_go_on(tmp_path, capsys):
         assert_same_run(config_of(one), tmp_path / "alone", directory.runs)
 
 
-def started(file: Path) -> subprocess.Popen[bytes]:
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
+def test_a_terminal_that_is_closed_leaves_a_study_that_can_go_on(tmp_path):
+    file = write_study(tmp_path, settings={**LONGER, "checkpoint_every": 3000})
+    directory = StudyDirectory(tmp_path / "tiny")
+    ours, theirs = os.openpty()
+    study = started(file, stdin=theirs, stdout=theirs, stderr=theirs, preexec_fn=take_terminal)
+    os.close(theirs)
+    names = [run.run for run in expand(read_study(file)).runs]
+    wait_until(lambda: all(logged_step(directory.run(name)) for name in names), "both runs")
+    os.close(ours)
+    study.wait()
+    assert workers_of(directory) == []
+    assert len({place.parent.parent for place in checkpoints(directory)}) == 2
+
+
+def take_terminal() -> None:
+    """Make standard input the terminal of a new session, which is hung up when it is closed."""
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def started(file: Path, **streams) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "mviq", "study", "run", str(file), "--no-estimate"]
     command += ["--out", str(file.parent), "--workers", "2"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, **{**pipes, **streams})
 
 
 def checkpoints(directory: StudyDirectory) -> set[Path]:

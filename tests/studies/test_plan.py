@@ -64,6 +64,13 @@ def test_toml_is_as_good(tmp_path):
     assert study.seeds == (3, 1)
 
 
+def test_a_key_that_stands_twice_is_named(tmp_path):
+    file = tmp_path / "twice.yaml"
+    file.write_text("environments: [CartPole-v1]\nseeds: 2\nsettings: {}\nseeds: 3\n")
+    with pytest.raises(ValueError, match=r"twice\.yaml is not YAML: seeds again in line 4"):
+        read_study(file)
+
+
 VALUES = {
     "q": st.lists(st.sampled_from([1.5, 2, 3.0, math.inf]), min_size=1, unique=True),
     "temperature": st.lists(st.sampled_from([0.03, 0.1, 1]), min_size=1, unique=True),
@@ -157,7 +164,14 @@ def test_a_list_of_runs():
         ({"environments": "CartPole-v1"}, "environments must be a list, got 'CartPole-v1'"),
         ({"environments": [{"gamma": 1}]}, "environments[0] must name its env"),
         ({"name": "../x"}, "name must be letters, digits, '-', '_' and '.', got '../x'"),
-        ({"seeds": 0}, "seeds must be a number of seeds, or a list of different seeds ≥ 0, got 0"),
+        ({"seeds": 0}, "seeds must be a number of seeds up to 100,000, or a list of different"),
+        ({"seeds": 10**12}, "seeds must be a number of seeds up to 100,000"),
+        ({"seeds": 1000, "grid": {"gamma": [i / 200 for i in range(200)]}}, "at most 100,000 runs"),
+        ({"settings": {"seed": 5}}, "settings sets seed, which belongs under seeds"),
+        ({"settings": {"env": "x"}}, "settings sets env, which belongs under environments"),
+        ({"environments": [{"env": "CartPole-v1", "seed": 4}]}, "environments[0] sets seed, which"),
+        ({"algorithms": [{"label": "a\nb"}]}, "algorithms[0].label must be one line of text"),
+        ({"algorithms": [{"label": " "}]}, "algorithms[0].label must be one line of text"),
         ({"seeds": []}, "seeds must be"),
         ({"seeds": [1, 1]}, "seeds must be"),
         ({"seeds": [True]}, "seeds must be"),
@@ -174,7 +188,7 @@ def test_a_list_of_runs():
         ({"algorithms": [{"label": "A", "q": 2}, {"label": "A", "q": 3}]}, "stands for two diff"),
         ({"grid": {"q": 2}}, "grid: q must be a list of values, got 2"),
         ({"grid": {"q": [2, 2]}}, "grid: q has a value twice"),
-        ({"grid": {"seed": [2]}}, "grid sets seed: use seeds"),
+        ({"grid": {"seed": [2]}}, "grid sets seed, which belongs under seeds"),
         ({"runs": [{"q": 2}], "grid": {"gamma": [1]}}, "runs must stand alone"),
         ({"runs": [{"seed": [2, 3]}]}, "runs[0]: seed must be one, got [2, 3]"),
         ({"baseline": "no"}, "baseline must be one of mvi, got 'no'"),
@@ -191,7 +205,7 @@ def test_mistakes_are_one_line(content, message):
 
 
 def test_a_plan_is_read_back_without_torch(tmp_path):
-    plan = plan_of(algorithms=[{"q": math.inf, "hidden": [8], "clip": None}], seeds=2)
+    plan = plan_of(algorithms=[{"q": math.inf, "hidden": [8], "clip": [-math.inf, 0]}], seeds=2)
     directory = StudyDirectory(tmp_path / "it")
     directory.settle("name: it\n", plan)
     assert directory.plan() == plan

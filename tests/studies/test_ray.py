@@ -23,7 +23,8 @@ from small_studies import CLOCK, wait_until, workers_of, write_study
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
-def test_stopped_then_a_node_is_lost_and_nothing_else(tmp_path):
+def test_stopped_then_a_node_is_lost_and_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # whether or not this machine has a token
     settings = {"total_steps": 2000, "eval_every": 500}
     file = write_study(tmp_path, algorithms=["mvi"], seeds=[0, 5, 7], settings=settings)
     directory = StudyDirectory(tmp_path / "tiny")
@@ -89,6 +90,7 @@ def _run_of(pid: int) -> str:
         (["--gpus", "1"], "--gpus is for --engine ray"),
         (["--engine", "ray", "--cpus", "-1"], "--cpus must be a number ≥ 0, got -1.0"),
         (["--engine", "ray", "--cpus", "0"], "--cpus must be above 0"),
+        (["--engine", "ray", "--address", "127.0.0.1:1"], "no Ray cluster at 127.0.0.1:1: "),
     ],
 )
 def test_wrong_options(options, message, tmp_path, capsys):

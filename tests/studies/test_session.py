@@ -1,5 +1,6 @@
 """What is left to do, and what is written down: with an engine that only pretends."""
 
+import errno
 import threading
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from mviq.runs.directory import Result
 from mviq.studies.board import Quiet
 from mviq.studies.directory import Failure, StudyDirectory
-from mviq.studies.engine import Ended, Progress, Task
+from mviq.studies.engine import Ended, Progress, Stopping, Task
 from mviq.studies.file import study_from
 from mviq.studies.plan import config_of, expand
 from mviq.studies.session import Session, chosen, left_to_do
@@ -89,7 +90,7 @@ def test_what_was_killed_is_continued_once_and_at_the_next_start(directory):
     assert directory.failure(B) is None
     directory.run(B).result_file.unlink()
     assert session(directory, {B: [KILLED, KILLED]}) == [B, B]
-    assert directory.failure(B) == Failure(KILLED[1], attempts=2, when=7)
+    assert directory.failure(B) == Failure(KILLED[1], attempts=2, when=7, killed=True)
     assert session(directory, {}) == [B]
     assert states(directory)[1] == "finished"
 
@@ -102,6 +103,60 @@ def test_a_run_stopped_by_somebody_else_is_continued_but_not_when_all_is(directo
     assert session(directory, {B: [("stopped", "")]}, stop=stop) == [B]
     assert states(directory)[1] == "interrupted"
     assert summary(status_of(directory, run) for run in PLAN.runs) == "7 finished, 1 interrupted"
+
+
+def test_a_failure_that_was_not_tried_again_is_kept(directory):
+    session(directory, {B: [("failed", "no luck")], C: [("failed", "no luck")]})
+
+    class Stopped:
+        def run(self, tasks, events, stop) -> None:
+            events(Stopping())
+            for task in tasks:
+                events(Ended(task.run, "stopped"))
+
+    stop = threading.Event()
+    stop.set()
+    tasks = [Task(directory.path, B), Task(directory.path, C)]
+    Session(directory, Quiet(), stop).run(Stopped(), tasks)
+    assert directory.failure(B) == directory.failure(C) == Failure("no luck", attempts=1, when=7)
+
+
+def test_a_full_disk_does_not_stop_the_others(directory, monkeypatch):
+    said = []
+
+    class Board(Quiet):
+        def say(self, text) -> None:
+            said.append(text)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(StudyDirectory, "note_failure", full)
+    engine = Pretending(directory, {A: [("failed", "no disk")], B: [KILLED]})
+    Session(directory, Board(), threading.Event()).run(
+        engine, [Task(directory.path, run) for run in (A, B, C)]
+    )
+    assert engine.done == [A, B, C, B]
+    assert said == [f"{directory.path} cannot be written: No space left on device"] * 2
+    assert states(directory)[:3] == ["interrupted", "finished", "finished"]
+
+
+@pytest.mark.parametrize("name", ["failure.json", "result.json"])
+@pytest.mark.parametrize("content", [b"{", b"[1]", b'{"reason": 3}', b"\xff"])
+def test_a_damaged_file_is_the_failure_of_its_run_alone(name, content, directory):
+    place = directory.run(B).path
+    place.mkdir(parents=True)
+    (place / name).write_bytes(content)
+    assert states(directory) == ["waiting", "failed"] + ["waiting"] * 6
+    assert name in status_of(directory, PLAN.runs[1]).message
+    assert B not in session(directory, {})
+
+
+def test_what_is_left_of_a_failed_run_is_from_its_checkpoint(directory):
+    session(directory, {B: [("failed", "no luck")]})
+    (directory.run(B).checkpoints / "step_5").mkdir(parents=True)
+    status = status_of(directory, PLAN.runs[1])
+    assert (status.step, status.saved) == (7, 5)
 
 
 @pytest.mark.parametrize(
@@ -124,4 +179,4 @@ def test_patterns(patterns, count):
 
 def test_a_pattern_without_a_run_is_named():
     with pytest.raises(ValueError, match="no run is like 'DQN'; there are 'MVI"):
-        chosen(PLAN, ["DQN"])
+        chosen(PLAN, ["MVI*", "DQN"])

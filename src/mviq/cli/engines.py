@@ -4,6 +4,7 @@ import argparse
 import math
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 
@@ -30,8 +31,14 @@ def session_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def saying(quiet: bool) -> Callable[[str], None]:
-    """Return where a study says what it does."""
-    return (lambda text: None) if quiet else (lambda text: print(text, file=sys.stderr))
+    """Return where a study says what it does, if anyone reads."""
+
+    def say(text: str) -> None:
+        if not quiet:
+            with suppress(OSError):
+                print(text, file=sys.stderr, flush=True)
+
+    return say
 
 
 def add_engine_options(parser: argparse.ArgumentParser) -> None:

@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
 from io import TextIOWrapper
@@ -74,7 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except UsageError as mistake:
-        print(f"mviq: {mistake}", file=sys.stderr)
+        with suppress(OSError):  # nobody may be there to read it
+            print(f"mviq: {mistake}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("mviq: interrupted", file=sys.stderr)

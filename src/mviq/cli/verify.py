@@ -6,8 +6,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -66,7 +65,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(options: argparse.Namespace) -> int:
     """Measure, print, and return 0 iff every corrected statement holds."""
-    with _one_thread():
+    from mviq.tabular.threads import one_thread
+
+    with one_thread():
         statements = _measure(_select(options.only))
     if options.json:
         print(json.dumps(_as_data(statements), indent=2, ensure_ascii=False))
@@ -89,19 +90,6 @@ def _select(names: Sequence[str]) -> "list[Check]":
                 f"verify: no statement {name!r}; closest: {closest!r} ('mviq verify' lists all)"
             )
     return [check for check in CHECKS if not names or name_of(check).startswith(tuple(names))]
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Compute on one thread: on tensors this small, more of them only wait for each other."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _measure(checks: "Sequence[Check]") -> "list[Statement]":

@@ -94,9 +94,25 @@ def _load(path: Path) -> Any:
     import yaml
 
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        return yaml.load(path.read_text(encoding="utf-8"), _strict_loader()) or {}
     except yaml.YAMLError as error:
         raise ValueError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+
+
+def _strict_loader() -> Any:
+    """Return a safe loader that refuses a key that stands twice, of which YAML takes the last."""
+    import yaml
+
+    class Strict(yaml.SafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            seen: set[Any] = set()
+            for key, _ in node.value:
+                if key.value in seen and isinstance(key, yaml.ScalarNode):
+                    raise yaml.YAMLError(f"{key.value} again in line {key.start_mark.line + 1}")
+                seen |= {key.value} if isinstance(key, yaml.ScalarNode) else set()
+            return super().construct_mapping(node, deep)
+
+    return Strict
 
 
 def convert(name: Any, value: Any, kind: Any = None) -> Any:
@@ -104,8 +120,8 @@ def convert(name: Any, value: Any, kind: Any = None) -> Any:
 
     Something that is no field can be given with its type.
 
-    >>> convert("learning_rate", "1e-3"), convert("hidden", [32, 32]), convert("total_steps", 2e4)
-    (0.001, (32, 32), 20000)
+    >>> convert("learning_rate", "1e-3"), convert("hidden", [32, 32]), convert("clip", ["-inf", 0])
+    (0.001, (32, 32), (-inf, 0.0))
     """
     if kind is None and name not in FIELDS:
         return value  # resolve names it, with the closest
@@ -113,7 +129,8 @@ def convert(name: Any, value: Any, kind: Any = None) -> Any:
     plain = tuple(value) if isinstance(value, list) else value
     if fits(plain, kind):
         return plain
-    return parse(name, "none" if value is None else str(value), kind)
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return parse(name, "none" if value is None else text, kind)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, TextIO
 
@@ -12,7 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from mviq.runs.progress import PLAIN_EVERY, REFRESH, duration
-from mviq.studies.engine import Ended, Event, Note, Progress
+from mviq.studies.engine import Ended, Event, Note, Progress, Stopping
+
+STOPPING = "stopping: the runs save where they are; once more to stop at once"
 
 
 @dataclass
@@ -45,6 +48,8 @@ class Tally:
         """Count an event, and return what is to be said of it, if anything."""
         if isinstance(event, Note):
             return event.text
+        if isinstance(event, Stopping):
+            return STOPPING
         line = self.runs[event.run]
         line.active = isinstance(event, Progress)
         if isinstance(event, Progress):
@@ -132,8 +137,9 @@ class Lines(Quiet):
             self.say("; ".join([str(self._tally), *map(str, self._tally.active)]))
 
     def say(self, text: str) -> None:
-        """Write a line."""
-        print(text, file=self._file, flush=True)
+        """Write a line, if anyone reads: a study does not end with its terminal."""
+        with suppress(OSError):
+            print(text, file=self._file, flush=True)
 
 
 class Screen(Quiet):
@@ -152,8 +158,9 @@ class Screen(Quiet):
             self.say(text)
 
     def say(self, text: str) -> None:
-        """Write a line above the board."""
-        self._live.console.print(text, highlight=False, markup=False)
+        """Write a line above the board, if anyone reads."""
+        with suppress(OSError):
+            self._live.console.print(text, highlight=False, markup=False)
 
     def _drawn(self) -> RenderableType:
         rows = Table.grid(padding=(0, 2))
@@ -171,7 +178,8 @@ class Screen(Quiet):
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._live.stop()
+        with suppress(OSError):
+            self._live.stop()
 
 
 def _ending(title: str, event: Ended) -> str:

@@ -15,10 +15,9 @@ from mviq.runs.directory import RunDirectory
 from mviq.runs.overrides import convert
 from mviq.runs.presets import check_names
 from mviq.storage import write_durably
-from mviq.studies.study import Settings, plain
+from mviq.studies.study import Settings
 
 FORMAT = 1
-KILLED = "killed by "  # how the reason of a failure begins that is worth another attempt
 
 
 @dataclass(frozen=True)
@@ -58,11 +57,8 @@ class Failure:
     attempts: int
     when: int | None
     """The step it had reached, if that is known."""
-
-    @property
-    def was_killed(self) -> bool:
-        """Return whether the run was killed from outside, and so is worth another attempt."""
-        return self.reason.startswith(KILLED)
+    killed: bool = False
+    """Whether it was killed from outside, and so is worth another attempt."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +92,12 @@ class StudyDirectory:
     def failure(self, name: str) -> Failure | None:
         """Return why a run failed, None if it did not or has finished since."""
         file = self._failure_file(name)
-        if not file.is_file() or self.run(name).result is not None:
+        if not file.is_file() or self.run(name).result_file.is_file():
             return None
         try:
-            return Failure(**json.loads(file.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{file} cannot be read: {error}") from None
+            return _read_failure(json.loads(file.read_text(encoding="utf-8")))
+        except ValueError as error:  # that it failed is known, and no reason to stop the others
+            return Failure(f"{file} cannot be read: {error}", attempts=1, when=None)
 
     def note_failure(self, name: str, failure: Failure) -> None:
         """Write down why a run failed."""
@@ -132,9 +128,10 @@ class StudyDirectory:
     def settle(self, study_file: str, plan: Plan) -> None:
         """Write down study and plan."""
         self.check_owner(plan)
+        content = _json(_plan_content(plan))
         RunDirectory(self.path).remove_unfinished()
         write_durably(self.study_file, study_file.encode())
-        write_durably(self.plan_file, _json(_plan_content(plan)))
+        write_durably(self.plan_file, content)
 
     @property
     def busy(self) -> bool:
@@ -159,8 +156,9 @@ def _plan_content(plan: Plan) -> dict[str, Any]:
 
 def _portable(value: Any) -> Any:
     """Return a value as JSON has it, which knows no infinity."""
-    infinite = isinstance(value, float) and math.isinf(value)
-    return str(value) if infinite else plain(value)
+    if isinstance(value, tuple):
+        return [_portable(item) for item in value]
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
 
 
 def _json(content: Any) -> bytes:
@@ -184,6 +182,11 @@ def _read_run(content: Any) -> PlannedRun:
     check_names(found["settings"])
     settings = {name: convert(name, value) for name, value in found["settings"].items()}
     return PlannedRun(**{**found, "settings": settings})
+
+
+def _read_failure(content: Any) -> Failure:
+    kinds = {"reason": str, "attempts": int, "when": int | None, "killed": bool}
+    return Failure(**{name: _typed(content, name, kind) for name, kind in kinds.items()})
 
 
 def _typed(content: Any, name: str, kind: Any) -> Any:

@@ -47,7 +47,12 @@ class Note:
     text: str
 
 
-Event = Progress | Ended | Note
+@dataclass(frozen=True)
+class Stopping:
+    """The runs have been told to stop."""
+
+
+Event = Progress | Ended | Note | Stopping
 Events = Callable[[Event], None]
 
 

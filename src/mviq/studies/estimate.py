@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import repeat
 from math import ceil
 
 from mviq.runs.config import Config
@@ -56,9 +57,14 @@ class Estimate:
     def __str__(self) -> str:
         at_once = f"{self.workers} at a time" if self.workers > 1 else "one at a time"
         return (
-            f"{self.runs} runs, {self.steps:,} steps, about {duration(self.seconds)} ({at_once}), "
-            f"memory {size(self.workers * self.memory)}, disk {size(self.disk)}"
+            f"{counted(self.runs)}, {self.steps:,} steps, about {duration(self.seconds)} "
+            f"({at_once}), memory {size(self.workers * self.memory)}, disk {size(self.disk)}"
         )
+
+
+def counted(runs: int) -> str:
+    """Return a number of runs as people say it."""
+    return "1 run" if runs == 1 else f"{runs:,} runs"
 
 
 def size(number: float) -> str:
@@ -79,27 +85,38 @@ def measured(configs: Sequence[Config], at_once: int) -> dict[tuple[object, ...]
     """Return what a run of each class costs while as many others are at work as there will be."""
     classes = {cost_class(config): config for config in reversed(configs)}
     rounds = ceil(at_once / len(classes))  # so that no processor is idle while others measure
+    processes: list[subprocess.Popen[str]] = []
     with ThreadPoolExecutor(at_once) as threads:
-        found = list(threads.map(_measure, list(classes.values()) * rounds))
+        several = list(classes.values()) * rounds
+        try:
+            found = list(threads.map(_measure, several, repeat(processes)))
+        except BaseException:  # also Ctrl-C: leave no process behind
+            threads.shutdown(wait=False, cancel_futures=True)
+            for process in processes:
+                process.kill()
+            raise
     by_class: dict[tuple[object, ...], list[Measured]] = {}
     for key, one in zip(list(classes) * rounds, found, strict=True):
         by_class.setdefault(key, []).append(one)
     return {key: max(several, key=lambda one: one.step) for key, several in by_class.items()}
 
 
-def _measure(config: Config) -> Measured:
-    shown = subprocess.run(
+def _measure(config: Config, processes: list[subprocess.Popen[str]]) -> Measured:
+    """Return what a run costs; the process that measures it is noted among others."""
+    process = subprocess.Popen(
         [sys.executable, "-m", "mviq.studies.measuring"],
-        input=json.dumps(asdict(config)),
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         env=environment(config.threads),
-        check=False,
     )
-    if shown.returncode:
-        cause = (shown.stderr.strip() or f"exit code {shown.returncode}").splitlines()[-1]
+    processes.append(process)
+    shown, words = process.communicate(json.dumps(asdict(config)))
+    if process.returncode:
+        cause = (words.strip() or f"exit code {process.returncode}").splitlines()[-1]
         raise ValueError(f"a run on {config.env} could not be measured: {cause}")
-    return Measured(**json.loads(shown.stdout))
+    return Measured(**json.loads(shown))
 
 
 def estimate(

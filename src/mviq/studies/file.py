@@ -1,8 +1,9 @@
 """Reading a study file: every key and value is checked, and a mistake is one line that names it."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ KEYS = (
     *("name", "description", "baseline", "environments", "algorithms", "seeds", "settings"),
     *("grid", "runs", "budget"),
 )
+MOST_RUNS = 100_000  # in a study: more is a slip of the pen, and takes minutes to write out
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 
@@ -54,6 +56,11 @@ def study_from(content: Mapping[Any, Any]) -> Study:
 
 
 def _check_together(study: Study) -> None:
+    _check_apart("settings", study.settings)
+    for i, env in enumerate(study.environments):
+        _check_apart(f"environments[{i}]", env.keys() - {"env"})
+    if _count(study) > MOST_RUNS:
+        raise ValueError(f"a study must have at most {MOST_RUNS:,} runs, got {_count(study):,}")
     named = all("env" in entry.settings for entry in study.entries)
     if not study.environments and not (study.explicit and named):
         raise ValueError("environments must list at least one, as CartPole-v1")
@@ -61,9 +68,21 @@ def _check_together(study: Study) -> None:
         place = f"{'runs' if study.explicit else 'algorithms'}[{i}]"
         for name in study.grid.keys() & (entry.settings.keys() | entry.grid.keys()):
             raise ValueError(f"{name} is set both in grid and in {place}: it can be in one only")
-        for name in {"env", "seed"} & (entry.settings.keys() if not study.explicit else set()):
-            where = "environments" if name == "env" else "seeds"
+        if not study.explicit:
+            _check_apart(place, entry.settings)
+
+
+def _check_apart(place: str, settings: Collection[str]) -> None:
+    """Refuse environment and seed where they would have no effect."""
+    for name, where in {"env": "environments", "seed": "seeds"}.items():
+        if name in settings:
             raise ValueError(f"{place} sets {name}, which belongs under {where}")
+
+
+def _count(study: Study) -> int:
+    """Return how many runs a study has, or more where runs name their own seed."""
+    sizes = [prod(map(len, {**entry.grid, **study.grid}.values())) for entry in study.entries]
+    return len(study.seeds) * max(1, len(study.environments)) * sum(sizes)
 
 
 def _name(value: Any) -> str:
@@ -101,6 +120,8 @@ def _entry(place: str, value: Any) -> Entry:
         value = {"algorithm": value}
     require_mapping(place, value)
     label = _text(f"{place}.label", value["label"]) if "label" in value else None
+    if (label is not None and not label.isprintable()) or label == "":
+        raise ValueError(f"{place}.label must be one line of text, got {label!r}")
     given = {name: item for name, item in value.items() if name != "label"}
     several = {name: item for name, item in given.items() if _is_several(name, item)}
     for name in {"env", "seed"} & several.keys():
@@ -119,8 +140,7 @@ def _is_several(name: Any, value: Any) -> bool:
 
 def _grid(value: Any) -> dict[str, tuple[Any, ...]]:
     require_mapping("grid", value)
-    for name in {"env", "seed"} & value.keys():
-        raise ValueError(f"grid sets {name}: use {'environments' if name == 'env' else 'seeds'}")
+    _check_apart("grid", value)
     return {name: _values("grid", name, items) for name, items in value.items()}
 
 
@@ -143,14 +163,18 @@ def _settings(place: str, value: Any) -> dict[str, Any]:
 
 
 def _seeds(value: Any) -> tuple[int, ...]:
-    wanted = "a number of seeds, or a list of different seeds ≥ 0"
-    items: Sequence[Any] = value if isinstance(value, list) else ()
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-        items = range(value)
-    whole = all(isinstance(seed, int) and not isinstance(seed, bool) for seed in items)
-    if not items or not whole or min(items) < 0 or len(set(items)) < len(items):
+    if _is_whole(value) and 1 <= value <= MOST_RUNS:
+        return tuple(range(value))
+    items = value if isinstance(value, list) else []
+    good = all(_is_whole(item) and item >= 0 for item in items)
+    if not items or not good or len(set(items)) < len(items):
+        wanted = f"a number of seeds up to {MOST_RUNS:,}, or a list of different seeds ≥ 0"
         raise ValueError(f"seeds must be {wanted}, got {value!r}")
     return tuple(items)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _budget(value: Any) -> Budget:

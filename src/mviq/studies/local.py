@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from mviq.studies import machine
-from mviq.studies.engine import Ended, Event, Events, Task
+from mviq.studies.engine import Ended, Event, Events, Stopping, Task
 from mviq.studies.process import RunProcess
 
 POLL = 0.1  # seconds in which a request to stop is noticed
@@ -32,7 +32,7 @@ class LocalEngine:
 
     def run(self, tasks: Sequence[Task], events: Events, stop: threading.Event) -> None:
         """Do the runs."""
-        heard: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        heard: Heard = queue.SimpleQueue()
         with ThreadPoolExecutor(self.room(tasks)) as threads:
             for task in tasks:
                 threads.submit(self._do, task, heard, stop)
@@ -49,6 +49,7 @@ class LocalEngine:
             if stop.is_set() and not told:
                 self._tell(RunProcess.stop)
                 told = True
+                events(Stopping())
             try:
                 event = heard.get(timeout=POLL)
             except queue.Empty:

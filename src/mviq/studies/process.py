@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from mviq.studies.directory import KILLED, StudyDirectory
-from mviq.studies.engine import Ended, Progress, Task
+from mviq.studies.directory import StudyDirectory
+from mviq.studies.engine import Ended, Event, Note, Progress, Task
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -38,15 +38,17 @@ class RunProcess:
                 process_group=0,  # Ctrl-C on the terminal is for the study, which passes it on
             )
 
-    def listen(self, progress: Callable[[Progress], None]) -> Ended:
+    def listen(self, events: Callable[[Event], None]) -> Ended:
         """Pass on how far the run is, until it ends; return how it ended."""
-        last: dict[str, Any] = {}
+        run, last = self._task.run, dict[str, Any]()
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                last = json.loads(line)
-                if "step" in last and "ended" not in last:
-                    progress(Progress(self._task.run, last["step"], last.get("mean_return")))
+                before, last = last, _message(line)
+                if "waiting" in last and "waiting" not in before:
+                    events(Note(f"{run}: another process is at work on it, waiting"))
+                elif "step" in last and "ended" not in last:
+                    events(Progress(run, last["step"], last.get("mean_return")))
         return self._ended(self._process.wait(), last)
 
     def _ended(self, code: int, last: dict[str, Any]) -> Ended:
@@ -58,7 +60,7 @@ class RunProcess:
         if code < 0:
             name = signal.Signals(-code).name
             cause = ", probably out of memory" if name == "SIGKILL" else ""
-            return Ended(run, "killed", f"{KILLED}{name}{cause}")
+            return Ended(run, "killed", f"killed by {name}{cause}")
         return Ended(run, "failed", f"exit code {code}: {self._last_words()}")
 
     def _last_words(self) -> str:
@@ -74,3 +76,11 @@ class RunProcess:
         """End the run at once."""
         self._stopping = True
         self._process.kill()
+
+
+def _message(line: bytes) -> dict[str, Any]:
+    """Return what a line says; nothing, if the process was killed in the middle of it."""
+    try:
+        return dict(json.loads(line))
+    except ValueError:
+        return {}

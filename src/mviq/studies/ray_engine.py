@@ -9,6 +9,7 @@ others, the run's lock makes the new process wait until the old one has noticed 
 import io
 import os
 import re
+import socket
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,13 +19,13 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from mviq.studies.directory import KILLED
-from mviq.studies.engine import Ended, Event, Events, Note, Task
+from mviq.studies.engine import Ended, Event, Events, Note, Stopping, Task
 from mviq.studies.ray_task import Mailbox, News, session
 from mviq.studies.worker import one_line
 
 RETRIES = 20  # of a run whose node is lost, while the study is running
 POLL = 0.5  # seconds between looks into the mailbox
+ANSWER = 10.0  # seconds in which a cluster must answer
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -49,12 +50,10 @@ def ray_engine(
     """
     if find_spec("ray") is None:
         raise ValueError("--engine ray needs an extra: pip install 'mviq[ray]'")
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    ray: Any = import_module("ray")
-    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
     try:
-        ray.init(address, **quiet)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+        _check_reachable(address)
+        ray = _joined(address)
+    except (OSError, ValueError, RuntimeError) as error:
         where = address or "this machine"
         raise ValueError(f"no Ray cluster at {where}: {one_line(str(error))}") from None
     try:
@@ -62,6 +61,20 @@ def ray_engine(
             yield RayEngine(ray, overheard, resources, workers)
     finally:
         ray.shutdown()
+
+
+def _check_reachable(address: str | None) -> None:
+    """Find out in seconds that nobody answers; Ray itself takes minutes."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=ANSWER).close()
+
+
+def _joined(address: str | None) -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray: Any = import_module("ray")
+    ray.init(address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    return ray
 
 
 class RayEngine:
@@ -89,7 +102,7 @@ class RayEngine:
 
     def run(self, tasks: Sequence[Task], events: Events, stop: threading.Event) -> None:
         """Do the runs."""
-        mailbox = self._mailbox()
+        mailbox, told = self._mailbox(), False
         waiting, at_work = deque(tasks), dict[Any, Task]()
         while waiting or at_work:
             while waiting and len(at_work) < (self._workers or len(tasks)):
@@ -97,9 +110,11 @@ class RayEngine:
                 at_work[self._submit(task, mailbox)] = task
             done, _ = self._ray.wait(list(at_work), timeout=POLL)
             news: News = self._ray.get(mailbox.take.remote(stop.is_set()))
+            heard: list[Event] = [*self._overheard.notes(), *news.progress]
             if stop.is_set():
                 self._cancel_waiting(at_work, news)
-            heard: list[Event] = [*self._overheard.notes(), *news.progress]
+                heard += [] if told else [Stopping()]
+                told = True
             heard += [self._ended(reference, at_work.pop(reference)) for reference in done]
             for event in heard:
                 events(event)
@@ -136,7 +151,7 @@ class RayEngine:
         except self._ray.exceptions.TaskCancelledError:
             return Ended(task.run, "stopped")
         except self._ray.exceptions.RayError as error:  # its node was lost too often
-            return Ended(task.run, "killed", f"{KILLED}Ray: {one_line(str(error))}")
+            return Ended(task.run, "killed", f"killed by Ray: {one_line(str(error))}")
         return ended
 
 

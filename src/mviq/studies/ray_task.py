@@ -1,10 +1,10 @@
 """A run as a Ray task: what happens on the node that does it, and how it talks to the study."""
 
-import time
+import threading
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from mviq.studies.engine import Ended, Progress, Task
+from mviq.studies.engine import Ended, Event, Progress, Task
 from mviq.studies.process import RunProcess
 
 MESSAGE_EVERY = 1.0  # seconds between messages of one run
@@ -31,9 +31,10 @@ class Mailbox:
         self._news.nodes[run] = node
         return self._stop
 
-    def put(self, progress: Progress) -> bool:
-        """Take what a run says, and return whether it is to stop."""
-        self._newest[progress.run] = progress
+    def put(self, progress: Progress | None) -> bool:
+        """Take how far a run is, if that is known, and return whether it is to stop."""
+        if progress is not None:
+            self._newest[progress.run] = progress
         return self._stop
 
     def take(self, stop: bool) -> News:
@@ -52,16 +53,24 @@ def session(task: Task, mailbox: Any) -> Ended:
         process = RunProcess(task)
     except OSError as error:
         return Ended(task.run, "failed", f"{error}: is the directory shared with this node?")
-    last = 0.0
+    newest: Progress | None = None
+    ended = threading.Event()
 
-    def forward(progress: Progress) -> None:
-        nonlocal last
-        if time.monotonic() - last >= MESSAGE_EVERY:
-            last = time.monotonic()
-            if _answer(mailbox.put.remote(progress)):
+    def hear(event: Event) -> None:
+        nonlocal newest
+        newest = event if isinstance(event, Progress) else newest
+
+    def talk() -> None:  # also while the run is silent: it starts, evaluates or waits
+        while not ended.wait(MESSAGE_EVERY):
+            if _answer(mailbox.put.remote(newest)):
                 process.stop()
+                return
 
-    return process.listen(forward)
+    threading.Thread(target=talk, daemon=True).start()
+    try:
+        return process.listen(hear)
+    finally:
+        ended.set()
 
 
 def _answer(reference: Any) -> bool:

@@ -74,7 +74,7 @@ class Work:
     @property
     def steps(self) -> int:
         """Return the steps that are left."""
-        return sum(self.totals.values()) - sum(run.step for run in self.left)
+        return sum(self.totals.values()) - sum(run.saved for run in self.left)
 
 
 def run_study(study: Study, directory: StudyDirectory, options: Options, say: Say) -> Outcome:
@@ -131,7 +131,7 @@ def _priced(work: Work, configs: Mapping[str, Config], engine: Engine, workers: 
         run: estimates.memory(c, costs[estimates.cost_class(c)]) for run, c in configs.items()
     }
     tasks = [replace(task, memory=memory[task.run]) for task in work.tasks]
-    left = [Left(configs[run.planned.run], run.step) for run in work.left]
+    left = [Left(configs[run.planned.run], run.saved) for run in work.left]
     room = min(engine.room(tasks), len(tasks))
     return replace(work, tasks=tasks, estimate=estimates.estimate(left, costs, room))
 
@@ -163,7 +163,7 @@ def _over(limit: str, allowed: str, needed: str) -> str:
 def _work(directory: StudyDirectory, work: Work, engine: Engine, quiet: bool) -> bool:
     """Let the engine do what is left, and return whether it was stopped."""
     lines = {
-        run.planned.run: Line(run.planned.title, run.step, work.totals[run.planned.run])
+        run.planned.run: Line(run.planned.title, run.saved, work.totals[run.planned.run])
         for run in work.left
     }
     with board(lines, quiet) as shown, asked_to_stop() as stop:

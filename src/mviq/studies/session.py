@@ -14,18 +14,16 @@ SESSIONS = 2  # of a run that is killed from outside, each time the study is sta
 
 def chosen(plan: Plan, patterns: Collection[str]) -> list[PlannedRun]:
     """Return the runs that any of some patterns matches; all, if there is no pattern."""
-    found = [run for run in plan.runs if not patterns or any(_matches(run, p) for p in patterns)]
-    if not found:
-        titles = ", ".join(repr(run.title) for run in plan.runs[:3])
-        raise ValueError(
-            f"no run is like {' or '.join(map(repr, patterns))}; there are {titles}, …"
-        )
-    return found
+    for pattern in patterns:
+        if not any(_matches(run, pattern) for run in plan.runs):
+            titles = ", ".join(repr(run.title) for run in plan.runs[:3])
+            raise ValueError(f"no run is like {pattern!r}; there are {titles}, …")
+    return [run for run in plan.runs if not patterns or any(_matches(run, p) for p in patterns)]
 
 
 def _matches(run: PlannedRun, pattern: str) -> bool:
     names = (run.label, run.env, str(run.seed), f"seed {run.seed}", run.title, run.run)
-    return any(fnmatchcase(name, pattern) for name in names)
+    return pattern in names or any(fnmatchcase(name, pattern) for name in names)
 
 
 def left_to_do(
@@ -50,41 +48,42 @@ class Session:
         self._again: list[str] = []
         self._attempts: dict[str, int] = {}
         self._steps: dict[str, int] = {}
-        self._announced = False
 
     def run(self, engine: Engine, tasks: Collection[Task]) -> None:
         """Do the runs; one that is killed from outside is continued once."""
+        for task in tasks:
+            before = self._directory.failure(task.run)
+            self._attempts[task.run] = 0 if before is None else before.attempts
         for _ in range(SESSIONS):
             self._again = []
-            for task in tasks:
-                self._begin(task.run)
             engine.run(list(tasks), self._heard, self._stop)
             tasks = [task for task in tasks if task.run in self._again]
             if not tasks or self._stop.is_set():
                 return
 
-    def _begin(self, run: str) -> None:
-        before = self._directory.failure(run)
-        if before is not None:
-            self._attempts[run] = before.attempts
-            self._directory.forget_failure(run)
-
     def _heard(self, event: Event) -> None:
-        if self._stop.is_set() and not self._announced:
-            self._announced = True
-            self._board.say("stopping: the runs save where they are; once more to stop at once")
-        if isinstance(event, Ended):
-            self._ended(event)
-        elif isinstance(event, Progress):
-            self._steps[event.run] = event.step
+        try:
+            if isinstance(event, Ended):
+                self._ended(event)
+            elif isinstance(event, Progress):
+                self._went_on(event)
+        except OSError as error:  # a full disk is no reason to end the others
+            self._board.say(f"{self._directory.path} cannot be written: {error.strerror}")
         self._board.show(event)
 
+    def _went_on(self, event: Progress) -> None:
+        begins = event.run not in self._steps
+        self._steps[event.run] = event.step
+        if begins:  # only now is an earlier failure no more
+            self._directory.forget_failure(event.run)
+
     def _ended(self, event: Ended) -> None:
-        if event.how in ("failed", "killed"):
-            attempts = self._attempts[event.run] = self._attempts.get(event.run, 0) + 1
-            failure = Failure(event.reason, attempts, self._steps.get(event.run))
+        when, killed = self._steps.pop(event.run, None), event.how == "killed"
+        if killed or (event.how == "stopped" and not self._stop.is_set()):
+            self._again.append(event.run)
+        if killed or event.how == "failed":
+            self._attempts[event.run] += 1
+            failure = Failure(event.reason, self._attempts[event.run], when, killed)
             self._directory.note_failure(event.run, failure)
         elif event.how in ("finished", "diverged"):
             self._directory.forget_failure(event.run)
-        if event.how == "killed" or (event.how == "stopped" and not self._stop.is_set()):
-            self._again.append(event.run)

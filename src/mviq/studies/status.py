@@ -19,11 +19,13 @@ class RunStatus:
     planned: PlannedRun
     state: State
     step: int = 0
-    """Where it ended, or would continue; for one at work, where it last logged."""
+    """How far it has come; of one at work, where it last logged."""
     message: str = ""
     """Why it failed or diverged."""
     was_killed: bool = False
     """Whether it failed because it was killed, and so is worth another attempt."""
+    saved: int = 0
+    """Where it continues if it is started again."""
 
 
 def statuses(directory: StudyDirectory, plan: Plan) -> list[RunStatus]:
@@ -34,18 +36,22 @@ def statuses(directory: StudyDirectory, plan: Plan) -> list[RunStatus]:
 def status_of(directory: StudyDirectory, planned: PlannedRun) -> RunStatus:
     """Return how far a run is."""
     run = directory.run(planned.run)
-    result = run.result
+    saved = saved_step(run)
+    try:
+        result = run.result
+    except ValueError as damaged:
+        return RunStatus(planned, "failed", saved, str(damaged), saved=saved)
     if result is not None:
         state: State = "finished" if result.status == "finished" else "diverged"
         return RunStatus(planned, state, result.steps, result.message)
     if run.busy:
-        return RunStatus(planned, "running", logged_step(run))
+        return RunStatus(planned, "running", logged_step(run), saved=saved)
     failure = directory.failure(planned.run)
-    saved = saved_step(run)
     if failure is not None:
         when = saved if failure.when is None else failure.when
-        return RunStatus(planned, "failed", when, failure.reason, failure.was_killed)
-    return RunStatus(planned, "interrupted" if run.config_file.is_file() else "waiting", saved)
+        return RunStatus(planned, "failed", when, failure.reason, failure.killed, saved)
+    state = "interrupted" if run.config_file.is_file() else "waiting"
+    return RunStatus(planned, state, saved, saved=saved)
 
 
 def saved_step(run: RunDirectory) -> int:

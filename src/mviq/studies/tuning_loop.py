@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mviq.studies.board import Board, Line, Quiet
+from mviq.studies.board import STOPPING, Board, Line, Quiet
 from mviq.studies.directory import PlannedRun, StudyDirectory
-from mviq.studies.engine import Ended, Engine, Event, Task
+from mviq.studies.engine import Ended, Engine, Event, Stopping, Task
 from mviq.studies.plan import config_of
 from mviq.studies.session import Session
 from mviq.studies.status import status_of
@@ -20,7 +20,6 @@ from mviq.studies.tuning_curves import Curve, Judge, evaluations, mean_score, re
 from mviq.studies.tuning_proposals import Attempt, Proposals
 from mviq.studies.tuning_trials import Trials
 
-STOPPING = "stopping: the runs save where they are; once more to stop at once"
 POLL = 0.2  # seconds in which a request to stop is noticed
 
 
@@ -42,8 +41,9 @@ class Relay(Quiet):
         self._attempt, self._heard = attempt, heard
 
     def show(self, event: Event) -> None:
-        """Pass it on."""
-        self._heard.put((self._attempt, event))
+        """Pass it on, but not that the trial is stopped: it may only have been given up."""
+        if not isinstance(event, Stopping):
+            self._heard.put((self._attempt, event))
 
 
 class Loop:

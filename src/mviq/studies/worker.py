@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -102,7 +103,7 @@ def one_line(text: str) -> str:
 def main() -> None:
     """Take standard output for messages, and do the run that is named."""
     study, run = sys.argv[1:]
-    with os.fdopen(os.dup(1), "w") as file:
+    with suppress(BrokenPipeError), os.fdopen(os.dup(1), "w") as file:  # closing writes the rest
         os.dup2(2, 1)
         work(Path(study), run, Messages(file))
 
