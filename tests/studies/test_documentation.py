@@ -1,4 +1,4 @@
-"""docs/studies.md and the README show study files that work."""
+"""The documents show study files and searches that work."""
 
 import re
 from pathlib import Path
@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from mviq.reports.tuning_scores import judge_of
 from mviq.studies.file import KEYS, study_from
 from mviq.studies.plan import expand
+from mviq.studies.tuning_file import search_from
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,6 +21,13 @@ def test_the_study_files_in_the_documents(document):
     for text in files:
         plan = expand(study_from(yaml.safe_load(text)))
         assert {run.seed for run in plan.runs} == set(range(5))
+
+
+def test_the_searches_in_the_document():
+    files = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/tuning.md").read_text(), flags=re.DOTALL)
+    searches = [search_from(yaml.safe_load(text)) for text in files]
+    assert [search.trials for search in searches] == [40, 25]
+    assert all(judge_of(search) for search in searches)
 
 
 def test_every_key_is_explained():

@@ -2,26 +2,39 @@
 
 import csv
 import json
+import os
+import re
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from matplotlib.colors import to_rgba
 
 from comparing import assert_same_run
 from mviq.cli.main import main
+from mviq.reports.style import ORANGE
 from mviq.reports.tuning import files, ranking, sentences
+from mviq.reports.tuning_drawing import surface
 from mviq.reports.tuning_scores import judge_of
-from mviq.runs.directory import Result
+from mviq.runs.directory import BusyError, Result
 from mviq.runs.training import train
+from mviq.studies import tuning
 from mviq.studies.directory import StudyDirectory
 from mviq.studies.engine import Ended, Progress
+from mviq.studies.estimate import cost_class
 from mviq.studies.file import study_from
+from mviq.studies.local import LocalEngine
+from mviq.studies.measuring import Measured
 from mviq.studies.plan import config_of, expand
 from mviq.studies.running import Options
-from mviq.studies.tuning import _Tuning, prepare
-from mviq.studies.tuning_file import search_from
+from mviq.studies.tuning import prepare, tune
+from mviq.studies.tuning_curves import Curve, read_curve
+from mviq.studies.tuning_file import Search, search_from
+from mviq.studies.tuning_results import Outcome, TrialResult
 from mviq.studies.tuning_trials import Trials
 from small_studies import CLOCK, TINY, wait_until, workers_of, write_study
 
@@ -124,13 +137,45 @@ def test_the_journal_survives_a_kill_while_it_is_written_and_is_not_unpickled(
     cut = b"".join(lines[: starts[2] + 2])  # in the middle of the third proposal
     file.write_bytes(cut + lines[starts[2] + 2][:20])
     (tmp_path / "trials.jsonl.lock").symlink_to(file)
-    monkeypatch.setattr("optuna.storages.journal._storage.pickle", None)
+    for name in ("load", "loads", "Unpickler"):
+        monkeypatch.setattr(f"pickle.{name}", None)
     trials = Trials(search_from(content()), file)
     assert len(trials.kept()) == 2
     trials.finish(trials.ask(), -3)
     assert [trials.chosen(trial) for trial in trials.kept()] == whole
     with pytest.raises(ValueError, match="belongs to another search"):
         Trials(search_from(content({"score": "area"})), file)
+
+
+@pytest.mark.parametrize("line", [b"rubbish\n", b"{}\n", b"[]\n", b'{"op_code":4}\n', b"\xff\n"])
+def test_a_journal_that_is_damaged_is_named(line, tmp_path):
+    file = tmp_path / "trials.jsonl"
+    proposals(file, 1)
+    with file.open("ab") as journal:
+        journal.write(line)
+    with pytest.raises(ValueError, match=r"trials\.jsonl is damaged: \w+\(.*\)$"):
+        Trials(search_from(content()), file)
+
+
+def test_what_a_search_takes_counts_environments_seeds_and_trials(tmp_path, monkeypatch):
+    games = ["ALE/Pong-v5", "ALE/Breakout-v5", "ALE/Asterix-v5"]
+    space = {"learning_rate": {"choices": [1e-4, 1e-3]}, "train_every": {"low": 1, "high": 8}}
+    found = content({"space": space, "trials": 4}, environments=games, seeds=2)
+    found["settings"] = {"total_steps": 1000, "learning_starts": 100}
+    cost = Measured(
+        start=0, step=1, evaluation_step=0, memory=7, transition=0, checkpoint=0, model=0
+    )
+    monkeypatch.setattr(
+        "mviq.studies.estimate.measured",
+        lambda configs, _: dict.fromkeys(map(cost_class, configs), cost),
+    )
+    search, directory = search_from(found), StudyDirectory(tmp_path / "tiny")
+    trials, work = prepare(search, directory, Options(), LocalEngine(99), print)
+    assert (trials, work.steps, work.estimate.runs, work.estimate.steps) == (4, 24_000, 24, 24_000)
+    assert (work.estimate.workers, work.estimate.seconds) == (24, 1000)
+    assert sorted({(run.config.env, run.config.train_every) for run in work.left}) == [
+        (game, every) for game in sorted(games) for every in (1, 8)
+    ]
 
 
 class Pretending:
@@ -147,6 +192,7 @@ class Pretending:
         config = next(config_of(r) for r in self.directory.plan().runs if r.run == task.run)
         run = self.directory.run(task.run)
         run.settle(config)
+        run.checkpoints.mkdir(exist_ok=True)
         value = self.returns[config.learning_rate]
         self.done.append((config.learning_rate, config.seed))
         if isinstance(value, str):
@@ -155,7 +201,7 @@ class Pretending:
             events(Ended(task.run, value, "no luck"))
             return
         run.evaluations.write_text("step,episode,return,length\n")
-        for step in range(250, 1001, 250):
+        for step in range(config.eval_every, config.total_steps + 1, config.eval_every):
             with run.evaluations.open("a") as file:
                 file.write(f"{step},0,{value + config.seed},1\n{step},1,{value + config.seed},1\n")
             events(Progress(task.run, step))
@@ -163,8 +209,13 @@ class Pretending:
                 assert stop.wait(CLOCK)
                 events(Ended(task.run, "stopped"))
                 return
-        run.finish(Result("finished", 1000, ""))
+        run.finish(Result("finished", config.total_steps, ""))
         events(Ended(task.run, "finished"))
+
+
+def session(search: Search, engine: Pretending, **options) -> Outcome:
+    chosen = Options(quiet=True, measure=False, **options)
+    return tune(search, engine.directory, chosen, engine, judge_of(search), print)
 
 
 RETURNS = {1.0: 3.0, 2.0: 7.0, 3.0: 5.0, 4.0: 4.0, 5.0: 6.0, 6.0: -9.0, 7.0: "diverged"}
@@ -177,12 +228,7 @@ def test_trials_finish_are_pruned_diverge_or_fail_and_nothing_is_done_twice(tmp_
     directory = StudyDirectory(tmp_path / "tiny")
     engine = Pretending(directory, {**RETURNS, 8.0: "failed"})
 
-    def session(**options):
-        chosen = Options(quiet=True, measure=False, **options)
-        tasks = prepare(search, 8, directory, chosen, engine, print).tasks
-        return _Tuning(search, directory, judge_of(search)).run(engine, tasks, chosen)
-
-    outcome = session()
+    outcome = session(search, engine)
     assert [trial.score for trial in outcome.trials] == [3.5, 7.5, 5.5, 4.5, 6.5, None, None, None]
     states = [trial.state for trial in outcome.trials]
     assert states == ["finished"] * 5 + ["pruned", "diverged", "failed"]
@@ -194,13 +240,21 @@ def test_trials_finish_are_pruned_diverge_or_fail_and_nothing_is_done_twice(tmp_
         *((float(rate), seed) for rate in range(1, 6) for seed in (0, 1)),
         *((6.0, 0), (7.0, 0), (8.0, 0), (8.0, 1)),
     ]
-    assert "trial 7: failed, no luck" in sentences(outcome)
+    assert "trial 7: failed, no luck" in sentences(outcome, tmp_path)
+    runs = directory.plan().runs
+    assert [(run.settings["learning_rate"], run.seed) for run in runs] == [
+        (float(rate), seed) for rate in range(1, 9) for seed in (0, 1)
+    ]
+    kept = [run for run in runs if directory.run(run.run).checkpoints.exists()]
+    assert {run.settings["learning_rate"] for run in kept} == {*RETURNS, 8.0} - {6.0}
 
     engine.done.clear()
-    assert session().trials == outcome.trials
+    assert session(search, engine).trials == outcome.trials
     assert engine.done == []
+    with directory.locked(), pytest.raises(BusyError, match="another process is running"):
+        session(search, engine)
     engine.returns[8.0] = 8.0
-    again = session(retry_failed=True)
+    again = session(search, engine, retry_failed=True)
     assert engine.done == [(8.0, 0), (8.0, 1)]
     assert (again.exit_code, again.ranked[0].chosen) == (0, {"learning_rate": 8.0})
     check_files(again)
@@ -226,17 +280,83 @@ def check_files(outcome):
     assert {config_of(run).learning_rate for run in expand(study).runs} == {8.0}
 
 
-def test_a_trial_that_repeats_another_takes_its_result(tmp_path):
+def test_a_trial_that_repeats_another_takes_its_result(tmp_path, monkeypatch):
+    read: list[Curve] = []
+    monkeypatch.setattr(
+        tuning, "read_curve", lambda *run: read.append(read_curve(*run)) or read[-1]
+    )
     space = {"learning_rate": {"choices": [1.0, 2.0]}}
     search = search_from(content({"space": space, "sampler": "random", "trials": 6}))
-    directory = StudyDirectory(tmp_path / "tiny")
-    engine, options = Pretending(directory, RETURNS), Options(quiet=True, measure=False)
-    tasks = prepare(search, 6, directory, options, engine, print).tasks
-    outcome = _Tuning(search, directory, judge_of(search)).run(engine, tasks, options)
-    assert len(outcome.trials) == 6
+    engine = Pretending(StudyDirectory(tmp_path / "tiny"), RETURNS)
+    outcome = session(search, engine)
+    assert len(outcome.trials) == len(read) == 6  # what has ended is not read again
     assert sorted(engine.done) == [(1.0, 0), (2.0, 0)]
     assert sorted(trial.score for trial in outcome.ranked) == [3.0, 7.0]
     assert sum(trial.reason.startswith("same as trial") for trial in outcome.trials) == 4
+
+
+class Impatient(Pretending):
+    """Presses Ctrl-C twice while a run is at work."""
+
+    def run(self, tasks, events, stop):
+        os.kill(os.getpid(), signal.SIGINT)
+        wait_until(stop.is_set, "the wish to stop")
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            wait_until(lambda: not stop.is_set(), "the end at once")
+        except KeyboardInterrupt:
+            self.done.append("killed")
+            raise
+
+
+def test_ctrl_c_again_ends_the_runs_at_once(tmp_path):
+    engine = Impatient(StudyDirectory(tmp_path / "tiny"), {})
+    outcome = session(search_from(content()), engine)
+    assert (engine.done, outcome.exit_code) == (["killed"], 130)
+
+
+def test_a_real_run_is_pruned(tmp_path):
+    """Five trials only pretend to be excellent; the sixth learns in a process, and is stopped."""
+    settings = {**TINY, "total_steps": 10_000, "eval_every": 1000, "checkpoint_every": 5000}
+    space = {"learning_rate": {"choices": [1.0, 2.0, 3.0, 4.0, 5.0, 1e-3]}}
+    search = search_from(
+        {**content(settings=settings), "tune": {"space": space, "sampler": "grid"}}
+    )
+    directory = StudyDirectory(tmp_path / "tiny")
+    engine = Mixed(directory, dict.fromkeys(space["learning_rate"]["choices"][:5], 9e9))
+    outcome = session(search, engine)
+    *_, last = outcome.trials
+    assert (last.state, outcome.exit_code) == ("pruned", 0)
+    assert re.fullmatch(r"below the median after \d{1,2},000 of 10,000 steps", last.reason)
+    run = directory.run(directory.plan().runs[-1].run)
+    assert run.result is None
+    assert not run.busy
+    assert run.evaluations.is_file()
+    assert not run.checkpoints.exists()
+
+
+class Mixed(Pretending):
+    """Does runs that are in no table in a process."""
+
+    def run(self, tasks, events, stop):
+        (task,) = tasks
+        config = next(config_of(r) for r in self.directory.plan().runs if r.run == task.run)
+        real = config.learning_rate not in self.returns
+        (LocalEngine(1) if real else super()).run(tasks, events, stop)
+
+
+@pytest.mark.parametrize("other", [{"choices": [1, 2]}, {"low": 1, "high": 4}])
+def test_the_best_is_ringed_on_the_surface(other):
+    space = {"temperature": {"choices": [0.1, 1.0]}, "train_every": other}
+    scores = {(0.1, 1): 3.0, (1.0, 2): 9.0, (1.0, 1): None}
+    trials = tuple(
+        TrialResult(i, dict(zip(space, values, strict=True)), "finished", score, {}, "")
+        for i, (values, score) in enumerate(scores.items())
+    )
+    outcome = Outcome(search_from(content({"space": space})), trials, {})
+    ring = surface(outcome, "return").axes[0].collections[-1]
+    assert ring.get_offsets().tolist() == [[1, 1 if "choices" in other else 2]]
+    assert ring.get_edgecolor().tolist() == [list(to_rgba(ORANGE))]
 
 
 def write_search(place: Path, **tune) -> Path:
@@ -276,8 +396,31 @@ def test_a_search_that_is_killed_goes_on(tmp_path, capsys):
     whole = Trials(search_from({**content({"space": RATES}), "name": "other"}), tmp_path / "other")
     assert chosen == [whole.chosen(whole.ask())["learning_rate"] for _ in chosen]
 
-    assert main(typed(file, "--trials", "2", "--quiet")) == 0  # nothing is left to do
-    assert (directory.path / "tuning" / "slices.png").is_file()
+    (command,) = (line for line in shown.out.splitlines() if line.startswith("Confirm"))
+    confirm = command.partition("mviq ")[2].split()
+    assert main([*confirm, "--dry-run", "--no-estimate"]) == 0
+    assert "left to do: 5 runs, 10,000 steps" in capsys.readouterr().out
+    assert main(["study", "status", str(file), "--out", str(tmp_path)]) == 0
+    assert "2 finished" in capsys.readouterr().out
+
+    place = directory.path / "tuning"
+    shutil.rmtree(place)
+    assert main(typed(file, "--trials", "1", "--quiet")) == 0  # nothing is left to do
+    assert (place / "slices.png").is_file()
+    shutil.rmtree(place)
+    place.touch()
+    assert main(typed(file, "--quiet")) == 2
+    assert capsys.readouterr().err == f"mviq: study: {directory.path}: {place} is not a directory\n"
+    for action in ("run", "tune", "status"):
+        assert main(["study", action, str(directory.path), "--out", "x"]) == 2
+        assert "--out is for a file" in capsys.readouterr().err
+
+
+def test_what_it_will_take_is_said_and_nothing_is_written(tmp_path, capsys):
+    file = write_search(tmp_path)
+    assert main(typed(file, "--dry-run")) == 0
+    assert "left to do: 2 trials, at most 2 runs, 4,000 steps" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == [file]
 
 
 @pytest.mark.parametrize(

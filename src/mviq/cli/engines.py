@@ -11,6 +11,7 @@ from typing import Any
 def add_session_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a session, and where its runs are done."""
     add = parser.add_argument
+    add("--dry-run", action="store_true", help="say what it will take, and stop")
     add("--retry-failed", action="store_true", help="try again what has failed")
     add("--no-estimate", action="store_true", help="start at once, without measuring")
     force = "start although budget, memory or disk will not do"

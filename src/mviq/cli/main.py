@@ -53,13 +53,8 @@ def build_parser(arguments: Sequence[str]) -> OneLineParser:
             import_module(f"mviq.cli.{name}").add_parser(commands)
         else:
             commands.add_parser(name, help=summary)
-    parser.set_defaults(run=lambda _: _show_help(parser))
+    parser.set_defaults(run=lambda _: parser.print_help())
     return parser
-
-
-def _show_help(parser: argparse.ArgumentParser) -> int:
-    parser.print_help()
-    return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     options = build_parser(given).parse_args(given)
     try:
-        return int(options.run(options))
+        return int(options.run(options) or 0)
     except BrokenPipeError:  # the reader, such as head, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -1,6 +1,7 @@
 """``mviq study``: run many runs from one file, and see how far they are."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,8 @@ from mviq.cli.engines import add_session_options, saying, session_options
 from mviq.cli.errors import OneLineParser, UsageError
 from mviq.runs.directory import RunError
 from mviq.studies.directory import Plan, StudyDirectory
-from mviq.studies.file import read_study
-from mviq.studies.status import RunStatus, last_return, statuses, summary
+from mviq.studies.file import name_from, read, read_study
+from mviq.studies.status import last_return, statuses, summary
 
 if TYPE_CHECKING:  # the real imports wait until the command runs: status must not load torch
     from mviq.studies.running import Options
@@ -51,63 +52,74 @@ Exit code: 0 all runs have finished, 1 some failed or diverged, 2 wrong input, 1
 """
 
 
+Action = Callable[[argparse.Namespace, Path, StudyDirectory], int]
+"""Does something with the file of a study and its directory."""
+
+
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the subcommand."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = commands.add_parser("study", description=_DESCRIPTION, formatter_class=raw)
-    parser.set_defaults(run=lambda _: _show_help(parser))
+    parser.set_defaults(run=lambda _: parser.print_help())
     actions = parser.add_subparsers(title="actions", metavar="ACTION", parser_class=OneLineParser)
-    run = actions.add_parser("run", help="run it", description=_RUN, formatter_class=raw)
-    _add_place(run)
-    _add_options(run)
-    run.set_defaults(run=run_command)
-    status = actions.add_parser(
-        "status", help="how far it is", description="Show how far the runs of a study are."
-    )
-    _add_place(status)
-    status.set_defaults(run=status_command)
-    tune.add_parser(actions)
+    status = "Show how far the runs of a study or of a search are."
+    _add_options(_add(actions, "run", "run it", _RUN, run))
+    _add(actions, "status", "how far it is", status, show_status)
+    tune.add_options(_add(actions, "tune", "search hyper-parameters", tune.DESCRIPTION, tune.run))
 
 
-def _show_help(parser: argparse.ArgumentParser) -> int:
-    parser.print_help()
-    return 0
-
-
-def _add_place(parser: argparse.ArgumentParser) -> None:
+def _add(
+    actions: "argparse._SubParsersAction[OneLineParser]",
+    name: str,
+    summary: str,
+    description: str,
+    action: Action,
+) -> OneLineParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = actions.add_parser(name, help=summary, description=description, formatter_class=raw)
     add = parser.add_argument
     add("study", type=Path, metavar="FILE|DIR", help="a study file, or the directory of a study")
-    out = "where the directories of studies are (studies)"
-    add("--out", type=Path, default=Path("studies"), metavar="DIR", help=out)
+    out = "where the directories of studies are, for a FILE (studies)"
+    add("--out", type=Path, metavar="DIR", help=out)
+    parser.set_defaults(run=lambda options: _call(action, options))
+    return parser
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--dry-run", action="store_true", help="say what it will take, and stop")
     pattern = "only runs whose label, environment or 'seed N' is like this; repeatable"
-    add("--only", action="append", default=[], metavar="PATTERN", help=pattern)
+    parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help=pattern)
     add_session_options(parser)
 
 
-def run_command(options: argparse.Namespace) -> int:
-    """Run a study, or say what that will take."""
+def _call(action: Action, options: argparse.Namespace) -> int:
+    """Do something with a study; a mistake is one line."""
+    place = options.study
     try:
-        study, directory = _found(options)
-        return (_dry_run if options.dry_run else _run)(study, directory, _as_options(options))
+        file, directory = _found(options.study, options.out)
+        place = directory.path
+        return action(options, file, directory)
     except (RunError, ValueError) as mistake:
         raise UsageError(f"study: {mistake}") from None
     except OSError as mistake:
-        raise UsageError(f"study: cannot write {mistake.filename}: {mistake.strerror}") from None
+        where, why = mistake.filename or place, mistake.strerror or mistake
+        raise UsageError(f"study: {where}: {why}") from None
 
 
-def _found(options: argparse.Namespace) -> "tuple[Study, StudyDirectory]":
-    """Return the study and its directory, from the one or the other."""
-    if options.study.is_dir():
-        directory = StudyDirectory(options.study)
-        directory.plan()
-        return read_study(directory.study_file), directory
-    study = read_study(options.study)
-    return study, StudyDirectory(options.out / study.name)
+def _found(given: Path, out: Path | None) -> tuple[Path, StudyDirectory]:
+    """Return the file of a study and its directory, from the one or the other."""
+    if not given.is_dir():
+        return given, StudyDirectory((out or Path("studies")) / read(given, name_from))
+    if out is not None:
+        raise ValueError(f"--out is for a file: {given} is a directory already")
+    directory = StudyDirectory(given)
+    directory.plan()
+    return directory.study_file, directory
+
+
+def run(options: argparse.Namespace, file: Path, directory: StudyDirectory) -> int:
+    """Run a study, or say what that will take."""
+    study = read_study(file)
+    return (_dry_run if options.dry_run else _run)(study, directory, _as_options(options))
 
 
 def _as_options(options: argparse.Namespace) -> "Options":
@@ -133,11 +145,10 @@ def _dry_run(study: "Study", directory: StudyDirectory, options: "Options") -> i
     from mviq.studies.running import check_limits, engine_of, prepare
 
     with engine_of(options) as engine:
-        work = prepare(study, directory, options, engine, saying(options.quiet))
-    _print_plan(work.plan)
-    print(f"left to do: {work.estimate or f'{len(work.left)} runs, {work.steps:,} steps'}")
-    if not options.force:
-        check_limits(study.budget, work, directory, options)
+        plan, work = prepare(study, directory, options, engine, saying(options.quiet))
+    _print_plan(plan)
+    print(f"left to do: {work}")
+    check_limits(study.budget, work, directory, options)
     return 0
 
 
@@ -153,20 +164,9 @@ def _print_plan(plan: Plan) -> None:
     Console().print(table)
 
 
-def status_command(options: argparse.Namespace) -> int:
+def show_status(options: argparse.Namespace, file: Path, directory: StudyDirectory) -> int:
     """Show how far the runs of a study are."""
-    try:
-        directory = StudyDirectory(options.study)
-        if not options.study.is_dir():
-            directory = StudyDirectory(options.out / read_study(options.study).name)
-        found = statuses(directory, directory.plan())
-    except (RunError, ValueError) as mistake:
-        raise UsageError(f"study: {mistake}") from None
-    _print_statuses(directory, found)
-    return 0
-
-
-def _print_statuses(directory: StudyDirectory, found: list[RunStatus]) -> None:
+    found = statuses(directory, directory.plan())
     table = Table(box=None, pad_edge=False)
     for title in ("label", "environment", "seed", "state", "step", "return", ""):
         table.add_column(title, justify="right" if title in ("seed", "step", "return") else "left")
@@ -178,3 +178,4 @@ def _print_statuses(directory: StudyDirectory, found: list[RunStatus]) -> None:
         table.add_row(*map(Text, (*cells, shown, run.message)))
     Console().print(table)
     print(f"{directory.path}: {summary(found)}")
+    return 0

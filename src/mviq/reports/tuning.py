@@ -4,6 +4,7 @@ import csv
 import io
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from mviq.studies.plan import spoken
 from mviq.studies.study import as_yaml
 from mviq.studies.tuning_results import Outcome, TrialResult
 
+BEST = "best.yaml"
 CONFIRMING = 5  # fresh seeds at least
 
 
@@ -25,7 +27,7 @@ def files(outcome: Outcome) -> dict[str, bytes]:
     found = {"tuning.csv": trials_csv(outcome)}
     if not outcome.ranked:
         return found
-    found["best.yaml"] = confirmation(outcome).encode()
+    found[BEST] = confirmation(outcome).encode()
     unit = unit_of(outcome.search)
     figures = {
         "slices": slices(outcome, unit),
@@ -82,8 +84,8 @@ def _interval(outcome: Outcome, trial: TrialResult) -> Number:
     return Number(float(found.estimate), float(found.low), float(found.high))
 
 
-def sentences(outcome: Outcome) -> list[str]:
-    """Return what is to be said of a search in words."""
+def sentences(outcome: Outcome, place: Path) -> list[str]:
+    """Return what is to be said in words of a search whose files are in some place."""
     count = Counter(trial.state for trial in outcome.trials)
     found = [", ".join(f"{number} {state}" for state, number in count.items()) or "no trial yet"]
     found += [
@@ -95,9 +97,9 @@ def sentences(outcome: Outcome) -> list[str]:
         best = outcome.ranked[0]
         found.append(
             f"Trial {best.number} is the best with {shown(best.score or 0.0)}. The best of a "
-            "search is partly lucky: its score and interval are optimistic. Confirm it with fresh "
-            "seeds: mviq study run best.yaml"
+            "search is partly lucky: its score and interval are optimistic."
         )
+        found.append(f"Confirm it with fresh seeds: mviq study run {place / BEST}")
     return found
 
 

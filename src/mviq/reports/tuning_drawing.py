@@ -13,12 +13,12 @@ from matplotlib.ticker import NullFormatter
 from mviq.reports.heat_map import heat_map
 from mviq.reports.style import BLUE, GREY, ORANGE, STYLE, settle
 from mviq.studies.plan import spoken
-from mviq.studies.tuning_results import Outcome, TrialResult
+from mviq.studies.tuning_results import GIVEN_UP, Outcome, TrialResult
 from mviq.studies.tuning_space import Choices, Parameter
 
 COLUMNS = 3
+RING = 500  # square points, so that a number is readable in it
 EDGE = 0.03  # of an axis, beside what was searched
-GIVEN_UP = ("pruned", "diverged")
 
 
 def slices(outcome: Outcome, unit: str) -> Figure:
@@ -99,6 +99,10 @@ def surface(outcome: Outcome, unit: str) -> Figure | None:
             drawn = _heat_map(axes, outcome, (x_name, x), (y_name, y))
         else:
             drawn = _points(axes, outcome, (x_name, x), (y_name, y))
+        best = _places(x_name, x, outcome.ranked[:1]), _places(y_name, y, outcome.ranked[:1])
+        ring = axes.scatter(*best, s=RING, facecolors="none", edgecolors=ORANGE, linewidths=2)
+        ring.set_clip_on(False)  # also at the edge
+        axes.set_title("the best in orange")
         figure.colorbar(drawn, ax=axes, label=unit)
         return settle(figure)
 

@@ -188,10 +188,9 @@ def _ending(title: str, event: Ended) -> str:
     return f"{title}: {event.how}" + (f", {event.reason}" if event.reason else "")
 
 
-def board(lines: dict[str, Line], quiet: bool) -> Board:
+def board(tally: Tally, quiet: bool) -> Board:
     """Return what fits the place: a board on a terminal, lines in a file, nothing if so wished."""
     if quiet:
         return Quiet()
     console = Console(stderr=True)
-    tally = Tally(lines)
     return Screen(tally, console) if console.is_terminal else Lines(tally, sys.stderr)

@@ -1,11 +1,11 @@
 """Reading a study file: every key and value is checked, and a mistake is one line that names it."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mviq.runs.config import fits
 from mviq.runs.overrides import FIELDS, convert, load
@@ -17,16 +17,27 @@ KEYS = (
     *("grid", "runs", "budget"),
 )
 MOST_RUNS = 100_000  # in a study: more is a slip of the pen, and takes minutes to write out
+T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 
 def read_study(path: Path) -> Study:
-    """Return the study of a YAML or TOML file; a mistake is one line with the file and the key."""
+    """Return the study of a YAML or TOML file."""
+    return read(path, study_from)
+
+
+def read(path: Path, take: Callable[[Mapping[Any, Any]], T]) -> T:
+    """Return what is taken from a file; a mistake is one line with the file and the key."""
     found = load(path)
     try:
-        return study_from({"name": path.stem, **found})
+        return take({"name": path.stem, **found})
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def name_from(content: Mapping[Any, Any]) -> str:
+    """Return the name of the study, or of the search, that a mapping describes."""
+    return _name(content["name"])
 
 
 def study_from(content: Mapping[Any, Any]) -> Study:

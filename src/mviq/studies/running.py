@@ -1,19 +1,18 @@
 """Running a study from beginning to end, in as many sessions as it takes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from mviq.runs.config import Config
 from mviq.runs.directory import BusyError
 from mviq.runs.stopping import asked_to_stop
 from mviq.studies import estimate as estimates
 from mviq.studies import machine
-from mviq.studies.board import Line, board
-from mviq.studies.directory import Plan, StudyDirectory
+from mviq.studies.board import Line, Tally, board
+from mviq.studies.directory import Plan, PlannedRun, StudyDirectory
 from mviq.studies.engine import Engine, Task
-from mviq.studies.estimate import Estimate, Left, size
+from mviq.studies.estimate import Estimate, Left, counted, size
 from mviq.studies.local import LocalEngine
 from mviq.studies.plan import check_runs, config_of, expand
 from mviq.studies.ray_engine import Resources, ray_engine
@@ -62,33 +61,34 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be done now."""
+    """Runs to be done now, and what they take."""
 
-    plan: Plan
-    left: list[RunStatus]
     tasks: list[Task]
-    totals: dict[str, int]
-    """The steps of each run, also of what is done already."""
-    estimate: Estimate | None
+    left: list[Left]
+    """What is left of each."""
+    estimate: Estimate | None = None
+    """None if it was not measured."""
 
     @property
     def steps(self) -> int:
         """Return the steps that are left."""
-        return sum(self.totals.values()) - sum(run.saved for run in self.left)
+        return sum(run.steps for run in self.left)
+
+    def __str__(self) -> str:
+        return str(self.estimate or f"{counted(len(self.left))}, {self.steps:,} steps")
 
 
 def run_study(study: Study, directory: StudyDirectory, options: Options, say: Say) -> Outcome:
     """Run what is left of a study; a mistake is a ``ValueError`` before anything is started."""
     with engine_of(options) as engine:
-        work = prepare(study, directory, options, engine, say)
+        plan, work = prepare(study, directory, options, engine, say)
         if work.estimate is not None:
-            say(str(work.estimate))
-        if not options.force:
-            check_limits(study.budget, work, directory, options)
+            say(str(work))
+        check_limits(study.budget, work, directory, options)
         with directory.locked():
-            directory.settle(as_yaml(study), work.plan)
-            stopped = _work(directory, work, engine, options.quiet) if work.left else False
-    wanted = chosen(work.plan, options.only)
+            directory.settle(as_yaml(study), plan)
+            stopped = _work(directory, plan, work, engine, options.quiet) if work.left else False
+    wanted = chosen(plan, options.only)
     return Outcome([status_of(directory, run) for run in wanted], stopped)
 
 
@@ -101,7 +101,7 @@ def engine_of(options: Options) -> AbstractContextManager[Engine]:
 
 def prepare(
     study: Study, directory: StudyDirectory, options: Options, engine: Engine, say: Say
-) -> Work:
+) -> tuple[Plan, Work]:
     """Find out what is to be done and what that takes; nothing is written."""
     plan = expand(study)
     wanted = chosen(plan, options.only)
@@ -110,34 +110,38 @@ def prepare(
         raise BusyError(f"another process is running {directory.path}")
     check_runs(wanted, here=options.engine == "local")
     left = left_to_do(directory, wanted, options.retry_failed)
-    configs = {run.planned.run: config_of(run.planned) for run in left}
+    return plan, priced([(run.planned, run.saved) for run in left], directory, options, engine, say)
+
+
+def priced(
+    runs: Sequence[tuple[PlannedRun, int]],
+    directory: StudyDirectory,
+    options: Options,
+    engine: Engine,
+    say: Say,
+) -> Work:
+    """Return the work of doing some runs, each from a step on; measured here if so wished."""
     place = directory.path.resolve()
-    tasks = [Task(place, run, config.threads) for run, config in configs.items()]
-    totals = {run: config.total_steps for run, config in configs.items()}
-    work = Work(plan, left, tasks, totals, None)
+    left = [Left(config_of(run), step) for run, step in runs]
+    pairs = zip(runs, left, strict=True)
+    tasks = [Task(place, run.run, x.config.threads) for (run, _), x in pairs]
     if tasks:
         engine.room(tasks)  # or say now that there is none
     if not tasks or not options.measure:
-        return work
+        return Work(tasks, left)
     say("measuring for a moment what the runs take …")
-    return _priced(work, configs, engine, options.workers)
-
-
-def _priced(work: Work, configs: Mapping[str, Config], engine: Engine, workers: int | None) -> Work:
-    """Return the work with what it takes, measured on this machine."""
-    at_once = min(LocalEngine(workers).room(work.tasks), len(work.tasks))
-    costs = estimates.measured(list(configs.values()), at_once)
-    memory = {
-        run: estimates.memory(c, costs[estimates.cost_class(c)]) for run, c in configs.items()
-    }
-    tasks = [replace(task, memory=memory[task.run]) for task in work.tasks]
-    left = [Left(configs[run.planned.run], run.saved) for run in work.left]
+    at_once = min(LocalEngine(options.workers).room(tasks), len(tasks))
+    costs = estimates.measured([run.config for run in left], at_once)
+    memory = [estimates.memory(x.config, costs[estimates.cost_class(x.config)]) for x in left]
+    tasks = [replace(task, memory=needed) for task, needed in zip(tasks, memory, strict=True)]
     room = min(engine.room(tasks), len(tasks))
-    return replace(work, tasks=tasks, estimate=estimates.estimate(left, costs, room))
+    return Work(tasks, left, estimates.estimate(left, costs, room))
 
 
 def check_limits(budget: Budget, work: Work, directory: StudyDirectory, options: Options) -> None:
-    """Refuse what is over budget, or more than this machine has."""
+    """Refuse what is over budget, or more than this machine has, unless it is forced."""
+    if options.force:
+        return
     found = work.estimate
     if budget.steps is not None and work.steps > budget.steps:
         raise ValueError(_over("budget.steps", f"{budget.steps:,}", f"{work.steps:,}"))
@@ -160,13 +164,14 @@ def _over(limit: str, allowed: str, needed: str) -> str:
     return f"{limit} is {allowed}, the study needs {needed} (--force starts it nevertheless)"
 
 
-def _work(directory: StudyDirectory, work: Work, engine: Engine, quiet: bool) -> bool:
+def _work(directory: StudyDirectory, plan: Plan, work: Work, engine: Engine, quiet: bool) -> bool:
     """Let the engine do what is left, and return whether it was stopped."""
+    titles = {run.run: run.title for run in plan.runs}
     lines = {
-        run.planned.run: Line(run.planned.title, run.saved, work.totals[run.planned.run])
-        for run in work.left
+        task.run: Line(titles[task.run], left.step, left.config.total_steps)
+        for task, left in zip(work.tasks, work.left, strict=True)
     }
-    with board(lines, quiet) as shown, asked_to_stop() as stop:
+    with board(Tally(lines), quiet) as shown, asked_to_stop() as stop:
         try:
             Session(directory, shown, stop).run(engine, work.tasks)
         except KeyboardInterrupt:

@@ -1,10 +1,9 @@
 """What a person sees of a search at work."""
 
-import sys
+from collections.abc import Iterable
 
-from rich.console import Console
-
-from mviq.studies.board import Board, Line, Lines, Quiet, Screen, Tally
+from mviq.studies.board import Line, Tally
+from mviq.studies.tuning_results import TrialResult
 
 
 class Score(Tally):
@@ -13,12 +12,20 @@ class Score(Tally):
     def __init__(self, trials: int) -> None:
         super().__init__({})
         self.trials, self.ended, self.best = trials, 0, "none yet"
-        self.told: set[int] = set()
 
     def begin(self, run: str, line: Line) -> None:
         """Add a run."""
         line.step = line.first
         self.runs[run] = line
+
+    def count(self, trials: Iterable[TrialResult]) -> None:
+        """Count the trials that have ended, and find the best."""
+        ended = [trial for trial in trials if trial.state != "interrupted"]
+        scores = [(t.score, -t.number) for t in ended if t.score is not None]
+        self.ended = len(ended)
+        if scores:
+            score, number = max(scores)
+            self.best = f"{score:.4g} (trial {-number})"
 
     @property
     def done(self) -> int:
@@ -34,11 +41,3 @@ class Score(Tally):
         return (
             f"{self.ended}/{self.trials} trials, best so far {self.best}, {self.rate:,.0f} steps/s"
         )
-
-
-def trial_board(score: Score, quiet: bool) -> Board:
-    """Return what fits the place: a board on a terminal, lines in a file, nothing if so wished."""
-    if quiet:
-        return Quiet()
-    console = Console(stderr=True)
-    return Screen(score, console) if console.is_terminal else Lines(score, sys.stderr)

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from mviq.runs.overrides import load
 from mviq.studies.directory import PlannedRun
-from mviq.studies.file import check_keys, require_mapping, study_from
+from mviq.studies.file import check_keys, read, require_mapping, study_from
 from mviq.studies.plan import config_of, expand, spoken
 from mviq.studies.study import Study, as_yaml
 from mviq.studies.tuning_space import Choices, Space, corners, grid, space_from
@@ -45,12 +44,8 @@ class Search:
 
 
 def read_search(path: Path) -> Search:
-    """Return the search of a YAML or TOML file; a mistake is one line with the file and the key."""
-    found = load(path)
-    try:
-        return search_from({"name": path.stem, **found})
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+    """Return the search of a YAML or TOML file."""
+    return read(path, search_from)
 
 
 def search_from(content: Mapping[Any, Any]) -> Search:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mviq.studies.board import STOPPING, Board, Line, Quiet
 from mviq.studies.directory import PlannedRun, StudyDirectory
-from mviq.studies.engine import Ended, Engine, Event, Stopping, Task
+from mviq.studies.engine import Ended, Engine, Event, Note, Stopping, Task
 from mviq.studies.plan import config_of
 from mviq.studies.session import Session
 from mviq.studies.status import status_of
@@ -28,7 +28,7 @@ class Done:
     """A thread has done with a run; the error is a mistake of ours, or no disk to write to."""
 
     run: str
-    error: Exception | None
+    error: BaseException | None
 
 
 Message = tuple[Attempt, Event | Done]
@@ -45,6 +45,10 @@ class Relay(Quiet):
         if not isinstance(event, Stopping):
             self._heard.put((self._attempt, event))
 
+    def say(self, text: str) -> None:
+        """Pass it on."""
+        self._heard.put((self._attempt, Note(text)))
+
 
 class Loop:
     """Does the trials of a search."""
@@ -53,25 +57,34 @@ class Loop:
         self,
         directory: StudyDirectory,
         trials: Trials,
+        source: Proposals,
         judge: Judge,
+        score: Score,
+        board: Board,
         engine: Callable[[], Engine],
         room: int,
-        memory: int = 0,
+        memory: int,
     ) -> None:
-        self._directory, self._trials, self._judge = directory, trials, judge
+        self._directory, self._trials, self._source = directory, trials, source
+        self._judge, self._score, self._board = judge, score, board
         self._engine, self._room, self._memory = engine, room, memory
         self._attempts: list[Attempt] = []
         self._heard: queue.SimpleQueue[Message] = queue.SimpleQueue()
 
-    def run(self, source: Proposals, score: Score, board: Board, stop: threading.Event) -> None:
+    def run(self, stop: threading.Event) -> None:
         """Do trials until there are no more, or until asked to stop."""
-        self._source, self._score, self._board = source, score, board
         try:
             self._run(stop)
         except BaseException:  # Ctrl-C again, or a mistake of ours: leave no run at work
-            for attempt in self._attempts:
-                attempt.stop.set()
+            self._kill()
             raise
+
+    def _kill(self) -> None:
+        for attempt in self._attempts:
+            attempt.stop.at_once = True
+        for attempt in self._attempts:
+            for thread in attempt.active.values():
+                thread.join()
 
     def _run(self, stop: threading.Event) -> None:
         announced = False
@@ -111,10 +124,11 @@ class Loop:
             self._close_if_over(attempt)
 
     def _start(self, attempt: Attempt, planned: PlannedRun) -> None:
-        attempt.active.add(planned.run)
-        first = status_of(self._directory, planned).step
+        first = status_of(self._directory, planned).saved
         self._score.begin(planned.run, Line(planned.title, first, config_of(planned).total_steps))
-        threading.Thread(target=self._do, args=(attempt, planned), daemon=True).start()
+        thread = threading.Thread(target=self._do, args=(attempt, planned), daemon=True)
+        thread.start()
+        attempt.active[planned.run] = thread
 
     def _do(self, attempt: Attempt, planned: PlannedRun) -> None:
         """Do a run in a thread."""
@@ -123,7 +137,7 @@ class Loop:
         try:
             session = Session(self._directory, Relay(attempt, self._heard), attempt.stop)
             session.run(self._engine(), [task])
-        except Exception as error:
+        except BaseException as error:
             self._heard.put((attempt, Done(planned.run, error)))
         else:
             self._heard.put((attempt, Done(planned.run, None)))
@@ -132,7 +146,7 @@ class Loop:
         if isinstance(message, Done):
             if message.error is not None:
                 raise message.error
-            attempt.active.discard(message.run)
+            del attempt.active[message.run]
             self._check(attempt)
             self._close_if_over(attempt)
         elif isinstance(message, Ended):

@@ -14,6 +14,19 @@ from mviq.studies.session import left_to_do
 from mviq.studies.tuning_trials import Trials
 
 
+class Stop(threading.Event):
+    """Asks runs to stop; engines look at it several times a second."""
+
+    at_once = False
+    """Whether Ctrl-C was pressed again: an engine that looks is then interrupted as by it."""
+
+    def is_set(self) -> bool:
+        """Return whether the runs are to save where they are, and end."""
+        if self.at_once:
+            raise KeyboardInterrupt
+        return super().is_set()
+
+
 @dataclass
 class Attempt:
     """A trial whose runs are being done."""
@@ -21,8 +34,9 @@ class Attempt:
     trial: FrozenTrial
     runs: list[PlannedRun]
     waiting: deque[PlannedRun]
-    active: set[str] = field(default_factory=set)
-    stop: threading.Event = field(default_factory=threading.Event)
+    active: dict[str, threading.Thread] = field(default_factory=dict)
+    """The runs at work, each in a thread."""
+    stop: Stop = field(default_factory=Stop)
     outcome: tuple[str, str] | None = None
     """How and why it was given up."""
     configs: list[Config] = field(init=False)
@@ -31,7 +45,7 @@ class Attempt:
         self.configs = list(map(config_of, self.runs))
 
     def give_up(self, outcome: str, reason: str) -> None:
-        """Stop its runs; they save where they are."""
+        """Stop its runs."""
         self.outcome = self.outcome or (outcome, reason)
         self.waiting.clear()
         self.stop.set()
@@ -52,11 +66,12 @@ class Proposals:
         runs_of: Callable[[FrozenTrial], list[PlannedRun]],
         directory: StudyDirectory,
         retry_failed: bool,
+        when_ended: Callable[[], None],
     ) -> None:
         self._trials, self._total, self._runs_of = trials, total, runs_of
         self._directory, self._retry_failed = directory, retry_failed
+        self._when_ended = when_ended
         self._left = deque(t for t in trials.kept() if t.state == TrialState.RUNNING)
-        self.when_ended: Callable[[], None] = lambda: None
 
     def next(self) -> Attempt | None:
         """Return the next trial that needs work; one that repeats another takes its result."""
@@ -67,7 +82,7 @@ class Proposals:
                 return self._attempt(trial)
             if twin.state != TrialState.RUNNING:
                 self._trials.copy(trial, twin)
-                self.when_ended()
+                self._when_ended()
         return None
 
     def _attempt(self, trial: FrozenTrial) -> Attempt:
@@ -82,4 +97,4 @@ class Proposals:
             for trial in others:
                 self._trials.copy(trial, twin)
                 self._left = deque(left for left in self._left if left.number != trial.number)
-        self.when_ended()
+        self._when_ended()

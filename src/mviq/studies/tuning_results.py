@@ -7,6 +7,7 @@ from typing import Any, Literal
 from mviq.studies.tuning_file import Search
 
 State = Literal["finished", "pruned", "diverged", "failed", "interrupted"]
+GIVEN_UP = ("pruned", "diverged")
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,11 @@ class TrialResult:
     """The score of each run, by seed and environment, as far as it has finished."""
     reason: str
     """Why it has no score, or which trial it repeats."""
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether something may still become of it."""
+        return self.state in ("failed", "interrupted")
 
 
 @dataclass(frozen=True)
@@ -46,5 +52,4 @@ class Outcome:
         """Return 0 if there is a best trial and none failed, 130 if stopped, 1 otherwise."""
         if self.stopped:
             return 130
-        open_ends = any(trial.state in ("failed", "interrupted") for trial in self.trials)
-        return 0 if self.ranked and not open_ends else 1
+        return 0 if self.ranked and not any(trial.is_open for trial in self.trials) else 1

@@ -142,8 +142,7 @@ def corners(space: Space) -> Iterator[dict[str, Any]]:
     """Yield the corners of a space; where they are too many, those in which one value is odd."""
     sides = {name: parameter.corners for name, parameter in space.items()}
     if math.prod(map(len, sides.values())) <= CORNERS:
-        for values in product(*sides.values()):
-            yield dict(zip(sides, values, strict=True))
+        yield from grid(space)
         return
     for end in (0, -1):
         usual = {name: side[end] for name, side in sides.items()}

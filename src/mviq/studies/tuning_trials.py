@@ -4,6 +4,7 @@ Nothing is unpickled: of Optuna's journals only that of Redis has pickled snapsh
 written by one process, that which holds the lock of the study's directory.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,8 @@ from mviq.studies.tuning_space import Choices, Parameter, grid
 
 STARTUP = 5  # finished trials before any is pruned
 _PLAIN = optuna.samplers.RandomSampler()  # between proposals, when a sampler has nothing to do
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, AssertionError)
+"""What Optuna raises at a line that it has not written."""
 DEFINITION, OUTCOME, REASON = "definition", "outcome", "reason"
 
 
@@ -35,20 +38,26 @@ class Trials:
     def __init__(self, search: Search, file: Path) -> None:
         self._search = search
         self._distributions = {name: _distribution(p) for name, p in search.space.items()}
-        _mend(file)
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self._study = optuna.create_study(
-            storage=JournalStorage(JournalFileBackend(str(file))),
-            study_name=search.study.name,
-            sampler=_PLAIN,
-            pruner=_pruner(search),
-            direction="maximize",
-            load_if_exists=True,
-        )
+        try:
+            _mend(file)
+            self._study = self._opened(file)
+        except UNREADABLE as error:
+            raise ValueError(f"{file} is damaged: {error!r}") from None
         self._settle(file)
         for trial in self.kept():
             if trial.params.keys() != self._distributions.keys():  # killed while it was proposed
                 self._study.tell(trial.number, state=TrialState.FAIL)
+
+    def _opened(self, file: Path) -> optuna.Study:
+        return optuna.create_study(
+            storage=JournalStorage(JournalFileBackend(str(file))),
+            study_name=self._search.study.name,
+            sampler=_PLAIN,
+            pruner=_pruner(self._search),
+            direction="maximize",
+            load_if_exists=True,
+        )
 
     def _settle(self, file: Path) -> None:
         """Write down what is searched; another search cannot continue this one."""
@@ -143,6 +152,8 @@ def _mend(file: Path) -> None:
     if file.is_file():
         content = file.read_bytes()
         whole = content.rfind(b"\n") + 1
+        for line in content[:whole].splitlines():
+            json.loads(line)  # or raise: Optuna would overlook the last one until it writes more
         if whole < len(content):
             with file.open("r+b") as journal:
                 journal.truncate(whole)
