@@ -1,5 +1,7 @@
 """``mviq report``: its files, its words, its mistakes."""
 
+import re
+
 import pytest
 
 from mviq.cli.main import main
@@ -42,6 +44,29 @@ def test_the_report_of_a_study_is_replaced_when_its_runs_go_on(study):
     after = (study / "report" / "report.html").read_bytes()
     assert before != after
     assert b"2 of 6 runs are not finished: 2 not begun." in after
+
+
+def test_what_an_earlier_report_wrote_does_not_stay_beside_a_new_one(study):
+    directory = study / "report"
+    assert main(["report", str(study)]) == 0
+    assert len(list(directory.rglob("*.*"))) == 3 + 3 * 7
+    for own in ("mine.csv", "figures/mine.png", "figures/profiles.pdf"):
+        (directory / own).touch()
+    assert main(["report", str(study), "--format", "html"]) == 0
+    left = {str(path.relative_to(directory)) for path in directory.rglob("*.*")}
+    assert left == {"report.html", "mine.csv", "figures/mine.png", "figures/profiles.pdf"}
+
+
+def test_the_table_fits_a_terminal(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    ends = {"DQN": (-20.1, -3.3, 4.7), "MVI(2) temperature=0.03 critic=quantile": (1.1, 9.3, 12.2)}
+    games = ("ALE/Pong-v5", "ALE/Breakout-v5")
+    scores = {(label, env): [curve(e) for e in own] for label, own in ends.items() for env in games}
+    study = write_study(tmp_path, scores, baseline="DQN")
+    assert main(["report", str(study), "--format", "csv"]) == 0
+    table = capsys.readouterr().out.split("final scores")[1]
+    assert re.search(r"0\.\d+ \[.*, .*\] +0\.\d+ +.* \[.*, .*\] +6 of 6", table)
+    assert "P(better): than DQN, the baseline" in table
 
 
 def test_elsewhere_nothing_is_replaced_unless_asked(study, tmp_path, capsys):

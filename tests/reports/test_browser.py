@@ -8,10 +8,11 @@ import pytest
 from chromium import launch_options
 from mviq.reports.comparison import Choices
 from mviq.reports.report import files, make_report
+from mviq.reports.statistics import ATARI
 from stored_runs import curve, name_of, write_plan, write_run, write_study
 
 ENVS = ("CartPole-v1", "Acrobot-v1")
-EVIL = "evil <img src=x onerror=\"console.error('run')\"></script>"
+EVIL = "evil <img src=x onerror=\"console.error('run')\"></script> costs $1 or $2"
 ENDS = {"DQN": (3, 5, 4), "MVI(2)": (9, 8, 11), EVIL: (6, 2, 7)}
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
@@ -49,12 +50,25 @@ def address(tmp_path_factory):
     return page.as_uri()
 
 
+@pytest.fixture(scope="module")
+def atari(tmp_path_factory):
+    """A page with twenty games."""
+    study = tmp_path_factory.mktemp("atari")
+    games = [f"ALE/{game}-v5" for game in list(ATARI)[:20]]
+    ends = {"DQN": 10.0, "M-DQN": 500.0, "MVI(2)": 900.0}
+    scores = {(label, game): [[end], [end + 9]] for label, end in ends.items() for game in games}
+    write_study(study, scores)
+    page = study / "report.html"
+    page.write_bytes(files(make_report(study, Choices()), ["html"])["report.html"])
+    return page.as_uri()
+
+
 @pytest.fixture
 def open_page(browser, address):
     """Open the page, and complain at the end if the browser did."""
     complaints, contexts = [], []
 
-    def opened(viewport=DESKTOP, color_scheme="light"):
+    def opened(viewport=DESKTOP, color_scheme="light", address=address):
         context = browser.new_context(viewport=viewport, color_scheme=color_scheme, offline=True)
         contexts.append(context)
         page = context.new_page()
@@ -109,10 +123,13 @@ def test_what_is_drawn_are_the_numbers_of_the_curves(open_page):
 
 def test_labels_are_shown_as_they_are(open_page):
     page = open_page()
-    assert page.locator(".chip").all_inner_texts() == list(ENDS)
+    chips = page.locator(".chip").all()
+    assert [chip.get_attribute("title") for chip in chips] == list(ENDS)
+    short = f"{EVIL[:18]}…{EVIL[-18:]}"
+    assert [chip.inner_text() for chip in chips] == ["DQN", "MVI(2)", short]
     tick = page.locator('.plot[data-figure="aggregates"] .ytick text').nth(2)
     traces(page, "aggregates")
-    assert tick.text_content().strip().startswith("evil <img src=x")
+    assert tick.text_content().strip() == short
     assert page.locator("img").count() == 0
 
 
@@ -153,6 +170,28 @@ def test_the_table_is_sorted_by_a_click_on_a_column(open_page):
     page.locator("#summary thead th", has_text="P(better").locator("button").click()
     assert order()[-1] == "DQN"  # the baseline has none: unknown stays last
     assert page.locator("th[aria-sort]").count() == 1
+
+
+def test_the_best_gap_is_the_least(open_page, atari):
+    page = open_page(address=atari)
+    page.locator("#summary thead th", has_text="gap").locator("button").click()
+    assert page.locator("#summary tbody th").first.inner_text() == "MVI(2)"
+    assert "0 is random play, 1 a human tester" in page.locator("#answer").inner_text()
+
+
+def test_many_environments_are_drawn_without_a_complaint(open_page, atari):
+    page = open_page(viewport=PHONE, address=atari)
+    draw_all(page)
+    found = traces(page, "improvement")
+    assert [len(trace["y"]) for trace in found] == [20, 20]
+
+
+def test_no_word_of_a_table_is_broken(open_page, atari):
+    heads = open_page(viewport=PHONE, address=atari).locator("#summary thead button").all()
+    assert [head.inner_text() for head in heads][-2:] == ["P(better than baseline)", "runs"]
+    for head in heads:
+        lines = head.evaluate("(h) => h.offsetHeight / parseFloat(getComputedStyle(h).lineHeight)")
+        assert round(lines) <= len(head.inner_text().split())
 
 
 def test_a_phone_shows_the_page_without_scrolling_sideways(open_page):

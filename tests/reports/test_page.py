@@ -55,7 +55,7 @@ def evil_study(tmp_path):
     (study / "plan.json").write_text(json.dumps(plan))
     write_run(study / "runs" / "diverged", curve(1), status="diverged", message=EVIL, form=EVIL)
     write_run(study / "runs" / "failed", curve(1), status=None)
-    failure = {"reason": EVIL, "attempts": 1, "when": None}
+    failure = {"reason": EVIL, "attempts": 1, "when": None, "killed": False}
     (study / "runs" / "failed" / "failure.json").write_text(json.dumps(failure))
     system = {"versions": {EVIL: EVIL}, "python": EVIL}
     (study / "runs" / names[0] / "system.json").write_text(json.dumps(system))

@@ -22,7 +22,7 @@ def test_a_study_is_read_in_the_order_of_its_plan(tmp_path):
 
 def test_a_score_is_the_mean_over_the_episodes_of_an_evaluation(tmp_path):
     study = read_study(write_study(tmp_path, {("DQN", ENV): [[1, 5, 3, 8]]}))
-    record = study.records("eval")["DQN"][0]
+    record = study.runs[0].record("eval")
     np.testing.assert_array_equal(record.steps, [100, 200, 300, 400])
     np.testing.assert_array_equal(record.values, [1, 5, 3, 8])
     np.testing.assert_array_equal(study.runs[0].record("train").values, [0.5, 2.5, 1.5, 4])
@@ -47,7 +47,7 @@ def test_what_became_of_a_run(tmp_path):
     write_run(runs / names[1], [1, 2], steps=[100, 200], status="diverged", message="too large")
     write_run(runs / names[2], [1], steps=[100], status=None)
     write_run(runs / names[3], [1, 2], steps=[100, 200], status=None)
-    failure = {"reason": "MemoryError: 3 GiB", "attempts": 2, "when": 200}
+    failure = {"reason": "MemoryError: 3 GiB", "attempts": 2, "when": 200, "killed": False}
     (runs / names[3] / "failure.json").write_text(json.dumps(failure))
     found = [(run.status, run.steps, run.reason) for run in read_study(tmp_path).runs]
     assert found == [
@@ -57,7 +57,6 @@ def test_what_became_of_a_run(tmp_path):
         ("failed", 200, "MemoryError: 3 GiB (2 attempts)"),
         ("not begun", 0, "not begun"),
     ]
-    assert [len(r) for r in read_study(tmp_path).records("eval").values()] == [1]
 
 
 def test_runs_without_a_plan_are_named_after_what_sets_them_apart(tmp_path):
@@ -89,10 +88,11 @@ def test_a_line_that_a_crash_cut_off_is_no_row(tmp_path):
     assert read_study(directory).runs[0].record("eval").steps.tolist() == [100, 200]
 
 
-def test_an_infinite_metric_is_a_missing_one(tmp_path):
+def test_an_infinite_value_is_a_missing_one(tmp_path):
     directory = write_run(tmp_path / "run", [1, float("inf")], steps=[100, 200])
-    values = read_study(directory).runs[0].record("tsallis/entropy").values
-    np.testing.assert_array_equal(values, [0.01, np.nan])
+    run = read_study(directory).runs[0]
+    np.testing.assert_array_equal(run.record("tsallis/entropy").values, [0.01, np.nan])
+    np.testing.assert_array_equal(run.record("eval").values, [1, np.nan])
 
 
 @pytest.mark.parametrize(
@@ -101,15 +101,23 @@ def test_an_infinite_metric_is_a_missing_one(tmp_path):
         ("evaluations.csv", "step,return\n100,much\n", "return must be a number, got 'much'"),
         ("config.yaml", "env: CartPole-v1\n", "config.yaml has no seed"),
         ("result.json", '{"status": "tired", "steps": 1}', "the unknown status 'tired'"),
-        ("result.json", "{", "result.json is damaged"),
+        ("result.json", "{", "^[^ ]*result.json is damaged"),
+        ("evaluations.csv", "step,return\n100,\xff\n", "evaluations.csv cannot be read: .*utf-8"),
         ("system.json", "[", "system.json cannot be read"),
     ],
 )
 def test_a_broken_file_is_named(tmp_path, file, content, message):
     directory = write_run(tmp_path / "run", curve(1))
-    (directory / file).write_text(content)
+    (directory / file).write_text(content, encoding="latin-1")
     with pytest.raises(ValueError, match=message):
-        read_study(directory).records("eval")
+        read_study(directory).runs[0].record("eval")
+
+
+def test_two_directories_of_the_same_run_are_named(tmp_path):
+    for name in ("one", "two"):
+        write_run(tmp_path / name, curve(1))
+    with pytest.raises(ValueError, match=r"one and .*two are both DQN, CartPole-v1, seed 0"):
+        read_study(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["", "nowhere"])

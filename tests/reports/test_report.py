@@ -96,6 +96,8 @@ def test_atari_is_averaged_on_the_human_scale(tmp_path):
         numbers(found, "MVI(2)", "P(better than DQN)"),
         interval(probability_of_improvement, own, old, bounds=(0, 1)),
     )
+    axes = {panel.title: panel.x_title for panel in found.figures["aggregates"].panels}
+    assert axes["Optimality gap"] == "below 1: less is better"
     plain, safe = found.figures["improvement"].panels
     pong = column(ends[:, 0]), column(ends[:, 0] - 3)
     expected = interval(percent_improvement, *pong, per_task=True)
@@ -124,6 +126,9 @@ def test_the_safe_formula_holds_where_the_baseline_is_zero(tmp_path):
     scores = {("DQN", ENV): [curve(0), curve(0)], ("MVI(2)", ENV): [curve(4), curve(8)]}
     plain, safe = report(tmp_path, scores, baseline="DQN").figures["improvement"].panels
     assert np.isnan(plain.series[0].y[0])
+    near = {**scores, ("DQN", ENV): [curve(-4), curve(4), curve(8)]}
+    caption = report(tmp_path / "near", near, baseline="DQN").figures["improvement"].caption
+    assert "no interval in CartPole-v1: the baseline can be zero" in caption
     floor = contrasts.FLOOR_SHARE * 8
     assert safe.series[0].y[0] == pytest.approx(100 * 6 / floor)
 
@@ -177,6 +182,17 @@ def test_one_run_has_no_interval_and_no_certainty(tmp_path):
     assert found.verdict.headline == "MVI(2) is ahead, but not clearly"
     assert "no telling how sure" in found.verdict.sentences[1]
     assert files(found)  # figures without bands
+
+
+def test_finished_runs_without_a_score_are_counted(tmp_path):
+    study = write_study(tmp_path, {**TWO, ("MVI(2)", ENV): [[1, np.inf, 3, 4], [1, 2, 3, np.inf]]})
+    (study / "runs" / name_of("DQN", ENV, 0) / "evaluations.csv").write_text("when,what\n100,1\n")
+    found = make_report(study, Choices())
+    assert [(row.label, row.runs) for row in found.summary.rows] == [("DQN", 2), ("MVI(2)", 1)]
+    assert found.verdict.cautions[:2] == (
+        "No score from 2 finished runs: 1 of DQN, 1 of MVI(2).",
+        "Not finite, and left out: 2 points of learning curves.",
+    )
 
 
 def test_an_environment_without_a_score_of_one_label_is_left_out_of_averages(tmp_path):
@@ -233,6 +249,30 @@ def test_the_headline_is_sure_only_if_the_interval_is(tmp_path):
         "MVI(2) scores highest",
         "DQN and MVI(2) are level",
     ]
+
+
+def test_few_runs_that_do_not_differ_decide_nothing(tmp_path):
+    ends = {"DQN": 3, "MVI(2)": 9}
+    few, enough = (
+        report(tmp_path / str(n), {(label, ENV): [curve(x)] * n for label, x in ends.items()})
+        for n in (3, 4)
+    )
+    assert few.verdict.headline == "MVI(2) is ahead, but not clearly"
+    assert "the interval has no width, and 3 runs are too few" in few.verdict.sentences[1]
+    assert enough.verdict.headline == "MVI(2) scores highest"
+
+
+def test_a_probability_without_width_is_called_uncertain_if_one_is_shown(tmp_path):
+    ends = {(0, ENV): (1, 2, 3), (0, OTHER): (4, 5, 6), (1, ENV): (7, 8, 9), (1, OTHER): (1, 2, 3)}
+    names = ("DQN", "MVI(2)")
+    apart = {(names[i], env): [curve(x) for x in own] for (i, env), own in ends.items()}
+    one = {(names[0], ENV): [curve(1)], (names[1], ENV): [curve(2)]}
+    found, single = report(tmp_path / "apart", apart), report(tmp_path / "one", one)
+    assert numbers(found, "MVI(2)", "P(better than DQN)") == (0.5, 0.5, 0.5)
+    assert "A probability whose interval has no width" in "".join(found.verdict.cautions)
+    assert single.verdict.cautions == (
+        "Only 1 run per environment and label: read this as a first look.",
+    )
 
 
 # Figures
@@ -296,13 +336,13 @@ def test_a_band_much_higher_than_the_lines_is_cut_by_the_frame(tmp_path):
 
 
 def test_labels_of_all_kinds_can_be_drawn(tmp_path):
-    labels = ["_hidden", "$x^2$ and \\frac", "<b>bold</b> & more", "a" * 80]
+    labels = ["_hidden", "$x^2$ and \\frac", "<b>bold</b> & more", "a" * 80, "箱 🎲"]
     scores = {(label, ENV): [curve(i), curve(i + 1)] for i, label in enumerate(labels)}
     found = report(tmp_path, scores)
     svg = files(found, ["svg"])["figures/learning-curves.svg"].decode()
     assert svg.startswith("<?xml")
     assert [text.get_text() for text in _legend(found)] == [
-        *("\u200b_hidden", "\\$x^2\\$ and \\frac", labels[2], "a" * 39 + "…"),
+        *("\u200b_hidden", "\\$x^2\\$ and \\frac", labels[2], f"{'a' * 18}…{'a' * 18}", "箱 🎲"),
     ]
 
 
@@ -312,7 +352,24 @@ def _legend(found: Report):
 
 def test_forty_labels_look_different():
     found = looks([str(i) for i in range(40)])
-    assert len(set(found.values())) == 40
+    assert len({(look.colour, look.dashes) for look in found.values()}) == 40
+
+
+def test_thirty_labels_have_room_and_stay_apart(tmp_path):
+    settings = "temperature=0.03 munchausen_alpha=0.9 learning_rate=0.001 network=mlp hidden=32,32"
+    labels = [f"{i} MVI(2) {settings.replace('0.9', str(i))} critic=scalar" for i in range(30)]
+    found = report(tmp_path, {(label, ENV): [[float(i)]] for i, label in enumerate(labels)})
+    assert len({look.name for look in found.looks.values()}) == 30
+    for data in found.figures.values():
+        figure = drawing.draw(data, found.looks)
+        whole = figure.get_window_extent()
+        boxes = [axes.get_window_extent() for axes in figure.axes]
+        assert all(box.width > 0.2 * whole.width for box in boxes)
+        assert all(box.height > 0.2 * whole.height for box in boxes)
+        legends = [legend.get_window_extent() for legend in figure.legends]
+        assert len(legends) == (data.kind != "intervals")
+        assert not any(legend.overlaps(box) for legend in legends for box in boxes)
+        assert all(legend.y0 >= 0 and legend.width < whole.width for legend in legends)
 
 
 # Files

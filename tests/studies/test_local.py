@@ -43,7 +43,7 @@ def test_a_run_that_fails_or_diverges_does_not_stop_the_others(tmp_path, capsys)
     assert run(file) == 1
     shown = capsys.readouterr()
     assert f"bad CartPole-v1 seed 0: failed, {config_file} was changed" in shown.err
-    assert "wild CartPole-v1 seed 0: diverged at step" in shown.out
+    assert "wild CartPole-v1 seed 0: learning diverged at step" in shown.out
     assert f"{directory.path}: 1 finished, 1 diverged, 1 failed\n" in shown.out
     assert "good CartPole-v1 seed 0: finished" in shown.err
     assert "RunError" in directory.log(bad.run).read_text()

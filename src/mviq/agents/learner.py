@@ -220,8 +220,8 @@ class Learner(OffPolicyAlgorithm):
     def _divergence(self, what: str) -> DivergenceError:
         return DivergenceError(
             f"learning diverged at step {self.num_timesteps} (update {self._n_updates}): {what}, "
-            f"the limit is {self.value_limit:g}; {self.family}. Try a smaller learning rate, "
-            "munchausen_alpha or temperature, or a clip"
+            f"the limit is {self.value_limit:g}. Try a smaller learning rate, munchausen_alpha or "
+            "temperature, a clip, or to copy the target network less often"
         )
 
     @torch.no_grad()

@@ -10,9 +10,9 @@ from mviq.reports import FORMATS
 if TYPE_CHECKING:  # help must not wait for Matplotlib
     from mviq.reports.report import Report
 
-_TITLES = {"interquartile mean": "IQM", "optimality gap": "gap", "area under curve": "area"}
-_BARE = ("mean", "median", "optimality gap", "area under curve")
-"""Columns that the terminal has no room to show with intervals."""
+_TITLES = {"interquartile mean": "IQM", "optimality gap": "gap"}
+_LEFT_OUT = ("mean", "median", "area under curve")
+"""Columns that 80 characters have no room for, as they have none for the interval of the gap."""
 
 _DESCRIPTION = """\
 Make a report of a study, of a directory with runs, or of one run: a page that opens in any browser
@@ -28,8 +28,8 @@ report says what is missing.
 
 _EPILOG = """\
 Only stored files are read, and the same files give the same report. A report in STUDY/report is
-replaced; elsewhere a file that exists with other content is left alone unless --force is given.
-docs/reports.md explains the page, docs/statistics.md the numbers.
+replaced as a whole; elsewhere a file that exists with other content is left alone unless --force
+is given. docs/reports.md explains the page, docs/statistics.md the numbers.
 """
 
 
@@ -84,7 +84,7 @@ def _make(options: argparse.Namespace, formats: list[str]) -> "tuple[Report, lis
     from rich.console import Console
 
     from mviq.reports.comparison import Choices
-    from mviq.reports.report import files, make_report
+    from mviq.reports.report import files, make_report, remove_others
     from mviq.storage import check_writable, write_files
 
     own = options.out is None
@@ -100,12 +100,13 @@ def _make(options: argparse.Namespace, formats: list[str]) -> "tuple[Report, lis
         with Console(stderr=True).status("making the report"):
             report = make_report(options.path, choices)
             check_writable(directory)
-            return report, write_files(files(report, formats), directory, own or options.force)
+            paths = write_files(files(report, formats), directory, own or options.force)
+            if own:
+                remove_others(directory, paths)
+            return report, paths
     except FileExistsError as mistake:
         raise UsageError(f"report: {mistake}; use --force to replace it") from None
-    except ValueError as mistake:
-        raise UsageError(f"report: {mistake}") from None
-    except OSError as mistake:
+    except (ValueError, OSError) as mistake:
         raise UsageError(f"report: {mistake}") from None
 
 
@@ -116,8 +117,8 @@ def print_summary(report: "Report") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from mviq.reports.numbers import shown, with_interval
-    from mviq.reports.tables import UNKNOWN
+    from mviq.reports.numbers import UNKNOWN, shown, with_interval
+    from mviq.reports.tables import GAP
 
     console = Console(highlight=False)
     said = report.verdict
@@ -126,13 +127,17 @@ def print_summary(report: "Report") -> None:
         console.print(Text(sentence))
     for caution in said.cautions:
         console.print(Text(caution, style="yellow"))
+    columns = [name for name in report.summary.columns if name not in _LEFT_OUT]
     table = Table(title=Text(f"final scores, {report.comparison.scale.unit}"), box=SIMPLE_HEAD)
-    longest = max(len(row.label) for row in report.summary.rows)
-    table.add_column("label", overflow="fold", min_width=min(longest, 24))
-    for name in (*report.summary.columns, "runs"):
-        table.add_column(Text(_TITLES.get(name, name)), justify="right", overflow="fold")
+    if report.summary.chances:
+        table.caption = Text(f"P(better): than {report.comparison.baseline}, the baseline")
+    table.add_column("label", overflow="fold")
+    for name in (*columns, "runs"):
+        title = "P(better)" if name.startswith("P(") else _TITLES.get(name, name)
+        table.add_column(title, justify="right", no_wrap=True)
     for row in report.summary.rows:
-        numbers = [(name, row.numbers.get(name, UNKNOWN)) for name in report.summary.columns]
-        cells = [shown(x.estimate) if name in _BARE else with_interval(x) for name, x in numbers]
-        table.add_row(*map(Text, [row.label, *cells, f"{row.runs} of {row.planned}"]))
+        numbers = [(name, row.numbers.get(name, UNKNOWN)) for name in columns]
+        cells = [shown(x.estimate) if name == GAP else with_interval(x) for name, x in numbers]
+        label = report.looks[row.label].name
+        table.add_row(*map(Text, [label, *cells, f"{row.runs} of {row.planned}"]))
     console.print(table)

@@ -1,7 +1,7 @@
 """``mviq study``: run many runs from one file, and see how far they are."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from mviq.cli.errors import OneLineParser, UsageError
 from mviq.runs.directory import RunError
 from mviq.studies.directory import Plan, StudyDirectory
 from mviq.studies.file import name_from, read, read_study
-from mviq.studies.status import last_return, statuses, summary
+from mviq.studies.status import RunStatus, last_return, statuses, summary
 
 if TYPE_CHECKING:  # the real imports wait until the command runs: status must not load torch
     from mviq.studies.running import Options
@@ -132,10 +132,7 @@ def _run(study: "Study", directory: StudyDirectory, options: "Options") -> int:
     from mviq.studies.running import run_study
 
     outcome = run_study(study, directory, options, saying(options.quiet))
-    for run in outcome.runs:
-        if run.state in ("failed", "diverged"):
-            print(f"{run.planned.title}: {run.state} at step {run.step}, {run.message}")
-    print(f"{directory.path}: {summary(outcome.runs)}")
+    _print_summary(directory, outcome.runs)
     if outcome.stopped:
         print(f"continue with: mviq study run {directory.path}")
     return outcome.exit_code
@@ -168,14 +165,24 @@ def show_status(options: argparse.Namespace, file: Path, directory: StudyDirecto
     """Show how far the runs of a study are."""
     found = statuses(directory, directory.plan())
     table = Table(box=None, pad_edge=False)
-    for title in ("label", "environment", "seed", "state", "step", "return", ""):
+    for title in ("label", "environment", "seed", "state", "step", "return"):
         table.add_column(title, justify="right" if title in ("seed", "step", "return") else "left")
     for run in found:
         reached = last_return(directory.run(run.planned.run))
         shown = "" if reached is None else f"{reached:.1f}"
         planned = run.planned
         cells = (planned.label, planned.env, str(planned.seed), run.state, f"{run.step:,}")
-        table.add_row(*map(Text, (*cells, shown, run.message)))
+        table.add_row(*map(Text, (*cells, shown)))
     Console().print(table)
-    print(f"{directory.path}: {summary(found)}")
+    _print_summary(directory, found)
     return 0
+
+
+def _print_summary(directory: StudyDirectory, found: Sequence[RunStatus]) -> None:
+    """Say why runs have failed or diverged, and how many are in which state."""
+    for run in found:
+        if run.state == "failed":
+            print(f"{run.planned.title}: failed at step {run.step:,}: {run.message}")
+        elif run.state == "diverged":
+            print(f"{run.planned.title}: {run.message}")
+    print(f"{directory.path}: {summary(found)}")

@@ -15,6 +15,7 @@ from mviq.reports.statistics import Aligned, align, area_under_curve, comparable
 from mviq.reports.statistics.checks import Array, check_at_least, check_choice
 
 Which: TypeAlias = Literal["finished", "all"]
+Measure: TypeAlias = Literal["final", "area"]
 FINAL_SHARE = 10  # the final score is the mean over a tenth of the points
 
 
@@ -58,6 +59,8 @@ class Environment:
     seeds: Mapping[str, tuple[int, ...]]
     notes: tuple[str, ...]
     """What was cut to get there."""
+    blanks: int
+    """How many points were recorded without a finite value."""
 
     def last(self, choices: Choices) -> int:
         """Return how many points make the final score."""
@@ -96,17 +99,25 @@ class Comparison:
     baseline: str | None
     notes: tuple[str, ...]
 
-    def scaled(self, measure: Literal["final", "area"]) -> dict[str, Array]:
+    def scaled(self, measure: Measure) -> dict[str, Array]:
         """Return scores ``(runs, shared environments)`` by label, on the common scale."""
         if not self.shared:
             return {}
         return {label: self.scale.apply(self._scores(label, measure)) for label in self.labels}
 
-    def _scores(self, label: str, measure: str) -> Array:
-        columns = [
-            env.final(label, self.choices) if measure == "final" else env.area(label)
-            for env in self.shared
-        ]
+    def score(self, run: Run, measure: Measure) -> float:
+        """Return the raw score of one run, NaN if it has none."""
+        for env in self.environments:
+            if env.env == run.env and run.label in env.curves:
+                place = env.seeds[run.label].index(run.seed)
+                return float(self._raw(env, run.label, measure)[place])
+        return np.nan
+
+    def _raw(self, env: Environment, label: str, measure: Measure) -> Array:
+        return env.final(label, self.choices) if measure == "final" else env.area(label)
+
+    def _scores(self, label: str, measure: Measure) -> Array:
+        columns = [self._raw(env, label, measure) for env in self.shared]
         seeds = [env.seeds[label] for env in self.shared]
         rows = sorted(set().union(*seeds))
         scores = np.full((len(rows), len(columns)), np.nan)
@@ -198,6 +209,7 @@ def _gather_one(study: StudyData, env: str, metric: str, which: Which) -> Enviro
         curves={label: _planned(found, seeds[label]) for label, found in together.items()},
         seeds=seeds,
         notes=tuple(notes),
+        blanks=sum(int(np.isnan(r.values).sum()) for own in records.values() for r in own),
     )
 
 

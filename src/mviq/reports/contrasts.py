@@ -15,6 +15,8 @@ from mviq.reports.statistics import (
     referenced_improvement,
 )
 from mviq.reports.statistics.checks import Array
+from mviq.reports.style import looks
+from mviq.reports.tables import GAP
 
 THRESHOLDS = 101
 FLOOR_SHARE = 0.1  # of the range of scores in the study: below it a difference is not told apart
@@ -28,7 +30,7 @@ def aggregates(comparison: Comparison, rows: tuple[Row, ...]) -> FigureData | No
     panels = tuple(
         Panel(
             statistic.capitalize(),
-            comparison.scale.unit,
+            "below 1: less is better" if statistic == GAP else comparison.scale.unit,
             "",
             tuple(_point(row) for row in rows if row.statistic == statistic),
         )
@@ -43,7 +45,7 @@ def improvement_chances(comparison: Comparison, rows: tuple[Row, ...]) -> Figure
     if not rows:
         return None
     panel = Panel(
-        f"Probability of improvement over {comparison.baseline}",
+        f"Probability of improvement over {_short(comparison)}",
         "probability",
         "",
         tuple(_point(row) for row in rows),
@@ -57,6 +59,11 @@ def improvement_chances(comparison: Comparison, rows: tuple[Row, ...]) -> Figure
     return FigureData(
         "improvement-probability", "Probability of improvement", caption, "intervals", (panel,)
     )
+
+
+def _short(comparison: Comparison) -> str:
+    """Return the baseline as figures name it."""
+    return looks(comparison.study.labels)[comparison.baseline or ""].name
 
 
 def _point(row: Row) -> Series:
@@ -100,28 +107,35 @@ def improvements_in_percent(comparison: Comparison) -> FigureData | None:
     if baseline is None or not rivals:
         return None
     others = [label for label in comparison.labels if label in rivals]
-    axes = "", f"% over {baseline}"
+    plain, safe = (
+        tuple(_bars(comparison, environments, label, baseline, safely) for label in others)
+        for safely in (False, True)
+    )
+    axes = "", f"% over {_short(comparison)}"
     panels = (
-        Panel(
-            "Figure 5's formula",
-            *axes,
-            tuple(_bars(comparison, environments, label, baseline, False) for label in others),
-            reference=0.0,
-        ),
-        Panel(
-            "Safe formula",
-            *axes,
-            tuple(_bars(comparison, environments, label, baseline, True) for label in others),
-            reference=0.0,
-        ),
+        Panel("Figure 5's formula", *axes, plain, reference=0.0),
+        Panel("Safe formula", *axes, safe, reference=0.0),
     )
     caption = (
         f"Improvement of the mean final score over {baseline}. Figure 5's formula is "
         "100 (A − B)/|B|, which says little where the baseline B is near zero. The safe one "
         "divides by what cannot vanish: in Atari games by max(human, B) − random, elsewhere by "
-        f"max(|B|, {FLOOR_SHARE:.0%} of the range of all scores there). 95 % intervals."
+        f"max(|B|, {100 * FLOOR_SHARE:g} % of the range of all scores there). 95 % intervals."
     )
+    if lost := _without_interval(plain, safe):
+        caption += f" By Figure 5's formula no interval in {lost}: the baseline can be zero there."
     return FigureData("improvement", "Percent improvement", caption, "bars", panels)
+
+
+def _without_interval(plain: tuple[Series, ...], safe: tuple[Series, ...]) -> str:
+    """Return the environments in which only the safe formula has an interval."""
+    lost = [
+        env
+        for one, other in zip(plain, safe, strict=True)
+        for env, low, known in zip(one.x, one.low, other.low, strict=True)
+        if np.isnan(low) and not np.isnan(known)
+    ]
+    return ", ".join(dict.fromkeys(map(str, lost)))
 
 
 def _bars(

@@ -13,12 +13,13 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from mviq.reports.panels import FigureData, Kind, Panel, value_range
-from mviq.reports.style import STYLE, Look, settle
+from mviq.reports.style import STYLE, Look, settle, short_names
 
 Looks = Mapping[str, Look]
 _LINE_WIDTH = 1.6
 _BAND = 0.15
-_LONGEST = 40  # characters of a label in a picture
+_LEGEND_ROW, _CHARACTER = 0.18, 0.06  # inches
+_BAR, _GROUP = 0.24, 1.5  # inches: a bar or dot, and the most for all bars of an environment
 
 
 def draw(data: FigureData, looks: Looks) -> Figure:
@@ -27,16 +28,18 @@ def draw(data: FigureData, looks: Looks) -> Figure:
         columns = min(len(data.panels), 2 if data.kind == "bars" else 3)
         rows = math.ceil(len(data.panels) / columns)
         width, height = _panel_size(data)
-        figure = Figure(
-            figsize=(max(width * columns, 4.6), height * rows + 0.6), layout="constrained"
-        )
-        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        beside = 0 if data.kind == "curves" else _CHARACTER * max(map(len, _places(data, looks)))
+        size = max(width * columns + beside, 4.6), height * rows
+        figure = Figure(figsize=size, layout="constrained")
+        named = data.kind != "curves"  # the places on the axis, the same in all panels
+        axes = figure.subplots(rows, columns, squeeze=False, sharey=named).ravel()
         for one, panel in zip(axes, data.panels, strict=False):
             _DRAW[data.kind](one, panel, looks)
-            one.set_title(_literal(panel.title))
+            one.set_title(_wrapped(panel.title))
         for one in axes[len(data.panels) :]:
             one.set_axis_off()
-        _legend(figure, data, looks)
+        if data.kind != "intervals":  # which have the labels on their axis
+            _legend(figure, data, looks)
         return settle(figure)
 
 
@@ -44,15 +47,29 @@ def _panel_size(data: FigureData) -> tuple[float, float]:
     if data.kind == "curves":
         return (3.6, 2.7) if len(data.panels) > 1 else (6.0, 3.6)
     lines = max(sum(len(series.x) for series in panel.series) for panel in data.panels)
-    return 4.6 if data.kind == "bars" else 3.6, max(1.2, 0.24 * lines + 0.8)
+    if data.kind == "intervals":
+        return 3.2, max(1.2, _BAR * lines + 0.8)
+    labels = max(len(panel.series) for panel in data.panels)
+    return 4.0, max(1.2, min(_BAR, _GROUP / labels) * lines + 0.8)
+
+
+def _places(data: FigureData, looks: Looks) -> list[str]:
+    """Return the names on the axis: of labels beside intervals, of environments beside bars."""
+    panel = data.panels[0]
+    if data.kind == "intervals":
+        return [looks[series.label].name for series in panel.series]
+    return short_names(panel.places)
 
 
 def _legend(figure: Figure, data: FigureData, looks: Looks) -> None:
+    """Add a legend below the panels, with the height that it needs."""
     labels = list(dict.fromkeys(s.label for panel in data.panels for s in panel.series))
     handles = [Line2D([], [], color=looks[label].colour, **_line(looks[label])) for label in labels]
-    names = [_literal(label) for label in labels]
+    names = [_literal(looks[label].name) for label in labels]
     longest = max(map(len, names))
-    columns = max(1, min(len(names), int(14 * figure.get_figwidth() / (longest + 6))))
+    columns = max(1, min(len(names), int(15 * figure.get_figwidth() / (longest + 6))))
+    rows = math.ceil(len(names) / columns)
+    figure.set_figheight(figure.get_figheight() + _LEGEND_ROW * (rows + 1))
     figure.legend(handles, names, loc="outside lower center", ncols=columns)
 
 
@@ -61,9 +78,8 @@ def _line(look: Look) -> dict[str, Any]:
 
 
 def _literal(text: str) -> str:
-    """Return text that Matplotlib shows as it is: no mathematics, no hidden label, not endless."""
-    shown = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-    shown = shown.replace("$", r"\$")
+    """Return text that Matplotlib shows as it is: no mathematics, no hidden label."""
+    shown = text.replace("$", r"\$")
     return f"\u200b{shown}" if shown.startswith("_") else shown
 
 
@@ -81,7 +97,7 @@ def _draw_curves(axes: Axes, panel: Panel, looks: Looks) -> None:
 
 
 def _wrapped(text: str) -> str:
-    return "\n".join(textwrap.wrap(text, 36))
+    return _literal("\n".join(textwrap.wrap(text, 36, max_lines=3, placeholder=" …")))
 
 
 def _draw_intervals(axes: Axes, panel: Panel, looks: Looks) -> None:
@@ -89,16 +105,16 @@ def _draw_intervals(axes: Axes, panel: Panel, looks: Looks) -> None:
         colour = looks[series.label].colour
         axes.plot([series.low[0], series.high[0]], [place, place], color=colour, linewidth=3)
         axes.plot(series.y, [place], "o", color=colour, markersize=6)
-    axes.set_yticks(range(len(panel.series)), [_literal(s.label) for s in panel.series])
+    axes.set_yticks(range(len(panel.series)), [_literal(looks[s.label].name) for s in panel.series])
     axes.set_ylim(len(panel.series) - 0.4, -0.6)
-    axes.set_xlabel(panel.x_title)
+    axes.set_xlabel(_wrapped(panel.x_title))
     if panel.limits is not None:
         axes.set_xlim(*panel.limits)
     _reference(axes, panel)
 
 
 def _draw_bars(axes: Axes, panel: Panel, looks: Looks) -> None:
-    names = list(dict.fromkeys(str(name) for series in panel.series for name in series.x))
+    names = panel.places
     thick = 0.8 / len(panel.series)
     for i, series in enumerate(panel.series):
         middle = -0.4 + thick * (i + 0.5)
@@ -106,9 +122,9 @@ def _draw_bars(axes: Axes, panel: Panel, looks: Looks) -> None:
         axes.barh(places, series.y, height=0.86 * thick, color=looks[series.label].colour)
         for place, low, high in zip(places, series.low, series.high, strict=True):
             axes.plot([low, high], [place, place], color="#333333", linewidth=1)
-    axes.set_yticks(range(len(names)), [_literal(name) for name in names])
+    axes.set_yticks(range(len(names)), [_literal(name) for name in short_names(names)])
     axes.set_ylim(len(names) - 0.45, -0.55)
-    axes.set(xlabel=_literal(panel.y_title), xlim=value_range(panel))
+    axes.set(xlabel=_wrapped(panel.y_title), xlim=value_range(panel))
     _reference(axes, panel)
 
 

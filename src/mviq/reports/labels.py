@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mviq.runs.overrides import FIELDS
+from mviq.studies.plan import spoken
 
 Settings = Mapping[str, Any]
 _NAMES = {
@@ -33,19 +34,6 @@ def labels_of(runs: Sequence[Settings]) -> list[str]:
         " ".join([name, *(f"{field}={spoken(run.get(field))}" for field in apart[name])])
         for run, name in zip(runs, names, strict=True)
     ]
-
-
-def spoken(value: Any) -> str:
-    """Return a setting as people write it.
-
-    >>> spoken(2.0), spoken((512, 512)), spoken(None)
-    ('2', '512,512', 'none')
-    """
-    if value is None or value == ():
-        return "none"
-    if isinstance(value, list | tuple):
-        return ",".join(map(spoken, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _name(run: Settings) -> str:

@@ -1,15 +1,10 @@
 """How the numbers of a report were computed, in words, beside the numbers."""
 
-import inspect
-
 from mviq.reports.comparison import Comparison
 from mviq.reports.curves import POINTS, RESAMPLES
 from mviq.reports.reading import SCORES
-from mviq.reports.statistics import interval
-
-LEVEL, TABLE_RESAMPLES = (
-    inspect.signature(interval).parameters[name].default for name in ("level", "resamples")
-)
+from mviq.reports.statistics.intervals import LEVEL
+from mviq.reports.statistics.intervals import RESAMPLES as TABLE_RESAMPLES
 
 
 def method(comparison: Comparison) -> dict[str, str]:
@@ -18,13 +13,14 @@ def method(comparison: Comparison) -> dict[str, str]:
     return {
         "Score": f"The {SCORES[choices.metric]}. {_final(comparison)}",
         "Runs": _runs(comparison),
-        "Averages": f"{comparison.scale.explanation} Mean and median are over environments, of the "
-        "means over runs; the interquartile mean is the mean of the middle half of all runs "
-        "in all environments. With one environment the median would be the mean, and is not shown. "
-        "The area under the curve is the time average of a learning curve, averaged likewise.",
-        "Intervals": f"{LEVEL:.0%} stratified bootstrap: the runs of each environment are drawn "
-        "again, with replacement, and the distance of both ends from the estimate is widened for "
-        "few runs (the default of mviq.reports.statistics.interval). "
+        "Averages": "The scale is explained below the summary. Mean and median are over "
+        "environments, of the means over runs; the interquartile mean is the mean of the middle "
+        "half of all runs in all environments. With one environment the median would be the mean, "
+        "and is not shown. The area under the curve is the time average of a learning curve, "
+        "averaged likewise.",
+        "Intervals": f"{100 * LEVEL:g} % stratified bootstrap: the runs of each environment are "
+        "drawn again, with replacement, and the distance of both ends from the estimate is "
+        "widened for few runs (the default of mviq.reports.statistics.interval). "
         f"{TABLE_RESAMPLES} resamples for numbers, {RESAMPLES} for bands, seed {choices.seed}. "
         "With one run there is no interval. The environments are fixed: nothing is said about "
         "others. A band holds at each point, not for the whole curve; where it is much higher than "

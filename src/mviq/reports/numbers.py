@@ -2,23 +2,31 @@
 
 import math
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
+
+from mviq.reports.statistics import Interval, Row
 
 
-class Estimated(Protocol):
-    """A number with its interval."""
+@dataclass(frozen=True)
+class Number:
+    """An estimate with its interval; NaN is unknown."""
+
+    estimate: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, found: Interval | Row) -> "Number":
+        """Return a single number from the statistics."""
+        return cls(float(found.estimate), float(found.low), float(found.high))
 
     @property
-    def estimate(self) -> float:
-        """The number."""
+    def without_width(self) -> bool:
+        """Whether the runs that were drawn again always gave the same, up to rounding."""
+        return math.isclose(self.low, self.high)
 
-    @property
-    def low(self) -> float:
-        """The lower end, NaN if unknown."""
 
-    @property
-    def high(self) -> float:
-        """The upper end, NaN if unknown."""
+UNKNOWN = Number(math.nan, math.nan, math.nan)
 
 
 def shown(value: float) -> str:
@@ -45,11 +53,20 @@ def signed(value: float) -> str:
     return f"+{shown(value)}" if value > 0 else shown(value)
 
 
-def brackets(number: Estimated, show: Callable[[float], str] = shown) -> str:
+def brackets(number: Number, show: Callable[[float], str] = shown) -> str:
     """Return the ends of an interval, nothing if they are not known."""
     return "" if math.isnan(number.low) else f"[{show(number.low)}, {show(number.high)}]"
 
 
-def with_interval(number: Estimated, show: Callable[[float], str] = shown) -> str:
+def with_interval(number: Number, show: Callable[[float], str] = shown) -> str:
     """Return an estimate with its interval."""
     return f"{show(number.estimate)} {brackets(number, show)}".strip()
+
+
+def counted(number: int, word: str) -> str:
+    """Return so many of something.
+
+    >>> counted(1, "run"), counted(3, "run")
+    ('1 run', '3 runs')
+    """
+    return f"{number} {word}{'' if number == 1 else 's'}"

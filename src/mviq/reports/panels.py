@@ -40,6 +40,11 @@ class Panel:
     limits: tuple[float, float] | None = None
     """What the axis of the numbers must show; None: what there is."""
 
+    @property
+    def places(self) -> list[str]:
+        """The names of the groups of bars."""
+        return list(dict.fromkeys(str(name) for series in self.series for name in series.x))
+
 
 @dataclass(frozen=True)
 class FigureData:

@@ -6,7 +6,7 @@ Nothing here loads torch, makes an environment or changes a file.
 import csv
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ import numpy as np
 
 from mviq.reports.labels import labels_of
 from mviq.reports.statistics import Record
-from mviq.runs.directory import RunDirectory, RunError, find_run
+from mviq.runs.directory import RunDirectory, find_run
 from mviq.runs.overrides import read_file
 from mviq.runs.tables import METRICS
 from mviq.studies.directory import PlannedRun, StudyDirectory
@@ -79,16 +79,6 @@ class StudyData:
     def select(self, label: str, env: str) -> tuple[Run, ...]:
         """Return the runs of one label in one environment."""
         return tuple(run for run in self.runs if (run.label, run.env) == (label, env))
-
-    def records(
-        self, metric: str, of: Callable[[Run], bool] = lambda run: run.status == "finished"
-    ) -> dict[str, list[Record]]:
-        """Return the records of each label, by default of finished runs."""
-        chosen = [run for run in self.runs if of(run)]
-        return {
-            label: [run.record(metric) for run in chosen if run.label == label]
-            for label in self.labels
-        }
 
 
 def read_study(path: Path) -> StudyData:
@@ -161,7 +151,17 @@ def _read_plain(name: str, directories: Sequence[RunDirectory]) -> StudyData:
                 directory=directory,
             )
         )
+    _check_distinct(runs)
     return StudyData(name, "", None, tuple(sorted(runs, key=lambda r: (r.label, r.env, r.seed))))
+
+
+def _check_distinct(runs: Sequence[Run]) -> None:
+    seen: dict[str, Run] = {}
+    for run in runs:
+        twin = seen.setdefault(run.title, run)
+        if twin is not run:
+            both = f"{twin.directory.path} and {run.directory.path}"
+            raise ValueError(f"{both} are both {run.title}: leave one of them out")
 
 
 def _checked(settings: dict[str, Any], run: RunDirectory) -> dict[str, Any]:
@@ -173,8 +173,7 @@ def _checked(settings: dict[str, Any], run: RunDirectory) -> dict[str, Any]:
 
 def _ending(directory: RunDirectory) -> tuple[Status, int, str]:
     """Return what became of a run, the last step that is written down, and why it ended there."""
-    with _named(directory.result_file):
-        result = directory.result
+    result = directory.result
     if result is None:
         steps = [_number(directory.progress, r, _STEP) for r in _rows(directory.progress, [_STEP])]
         return "unfinished", int(steps[-1]) if steps else 0, "interrupted, or still running"
@@ -195,17 +194,15 @@ def _named(file: Path) -> Iterator[None]:
     """Name the file that cannot be read."""
     try:
         yield
-    except RunError as error:  # which names it
-        raise ValueError(str(error)) from None
     except (ValueError, TypeError) as error:
         raise ValueError(f"{file} cannot be read: {error}") from None
 
 
 def _evaluations(path: Path) -> tuple[list[float], list[float]]:
-    """Return the steps of the evaluations and the mean return of each."""
+    """Return the steps of the evaluations and the mean return of each, NaN if one is infinite."""
     returns: dict[float, list[float]] = {}
     for row in _rows(path, ["step", "return"]):
-        returns.setdefault(_number(path, row, "step"), []).append(_number(path, row, "return"))
+        returns.setdefault(_number(path, row, "step"), []).append(_value(path, row, "return"))
     return list(returns), [sum(found) / len(found) for found in returns.values()]
 
 
@@ -213,10 +210,8 @@ def _progress(path: Path, column: str) -> tuple[list[float], list[float]]:
     """Return the steps at which a column has a value, and the values; infinite ones are NaN."""
     if column not in METRICS:
         raise ValueError(f"metric must be one of {', '.join([*SCORES, *METRICS])}, got {column!r}")
-    found = {}
-    for row in _rows(path, [_STEP, column]):
-        value = _number(path, row, column)
-        found[_number(path, row, _STEP)] = value if math.isfinite(value) else math.nan
+    rows = _rows(path, [_STEP, column])
+    found = {_number(path, row, _STEP): _value(path, row, column) for row in rows}
     return list(found), list(found.values())
 
 
@@ -224,10 +219,17 @@ def _rows(path: Path, columns: Sequence[str]) -> Iterator[dict[str, str]]:
     """Yield the rows that have a value in all the columns; a line cut off by a crash is no row."""
     if not path.is_file():
         return
-    text = path.read_text(encoding="utf-8")
+    with _named(path):
+        text = path.read_text(encoding="utf-8")
     for row in csv.DictReader(text[: text.rfind("\n") + 1].splitlines()):
         if all(row.get(column) for column in columns):
             yield row
+
+
+def _value(path: Path, row: Mapping[str, str], column: str) -> float:
+    """Return a number that was measured: NaN for an infinite one, which nothing can average."""
+    value = _number(path, row, column)
+    return value if math.isfinite(value) else math.nan
 
 
 def _number(path: Path, row: Mapping[str, str], column: str) -> float:

@@ -13,6 +13,12 @@ from mviq.reports.style import Look, looks, render
 from mviq.reports.tables import Cell, Summary, by_environment, scores_csv, summary, summary_csv
 from mviq.reports.verdict import Verdict, verdict
 
+FIGURES = (
+    *("learning-curves", "aggregates", "improvement-probability", "sample-efficiency"),
+    *("profiles", "improvement", "diagnostics-*"),
+)
+"""The names of the figures that a report can have."""
+
 
 @dataclass(frozen=True)
 class Report:
@@ -52,6 +58,15 @@ def make_report(path: Path, choices: Choices) -> Report:
         figures={place: data for place, data in figures.items() if data is not None},
         diagnostics=tuple(curves.diagnostics(comparison)),
     )
+
+
+def remove_others(directory: Path, kept: Collection[Path]) -> None:
+    """Remove what an earlier report has written into a directory and this one has not."""
+    figures = [f"figures/{name}.{suffix}" for name in FIGURES for suffix in ("png", "svg", "csv")]
+    for pattern in ("report.html", "summary.csv", "scores.csv", *figures):
+        for path in directory.glob(pattern):
+            if path not in kept:
+                path.unlink()
 
 
 def files(report: Report, formats: Collection[str] = FORMATS) -> dict[str, bytes]:

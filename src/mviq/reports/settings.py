@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mviq.reports.labels import spoken
 from mviq.reports.reading import StudyData
 from mviq.runs.overrides import FIELDS
+from mviq.studies.plan import spoken
 
 _OF_THE_RUN = ("env", "seed")
 

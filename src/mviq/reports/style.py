@@ -1,7 +1,10 @@
 """How every figure looks, in the paper's artefacts and in reports, and how it becomes a file."""
 
 import io
-from collections.abc import Sequence
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -32,12 +35,16 @@ _COLOURS = (  # on a light and on a dark ground: the strongest first
     *((BLUE, "#58AEE6"), (ORANGE, "#F08A4B"), (GREEN, "#2FC49B"), (PINK, "#E39CC4")),
     *((BLACK, "#F0F0F0"), (AMBER, "#F2B632"), (SKY, "#8FD0F7"), (GREY, "#A9A9A9")),
 )
+_HALF = 18  # characters of a long name that stay at each end
+_SETTING = re.compile(r"\b(\w{3})\w*(?==)")  # in a label that does not fit three letters are enough
 _DASHES = ((), (6, 1.5), (2.5, 1.5), (7, 1.5, 1.5, 1.5), (1, 1.2))
 
 
 class Look(NamedTuple):
     """How a label looks, in every figure of a report."""
 
+    name: str
+    """What it is called where there is little room."""
     colour: str
     on_dark: str
     dashes: tuple[float, ...]
@@ -50,15 +57,47 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
     >>> looks(["DQN", "MVI(2)"])["DQN"].colour
     '#0072B2'
     """
+    names = short_names(labels)
     return {
-        label: Look(*_COLOURS[i % len(_COLOURS)], _DASHES[i % len(_DASHES)])
+        label: Look(names[i], *_COLOURS[i % len(_COLOURS)], _DASHES[i % len(_DASHES)])
         for i, label in enumerate(labels)
     }
 
 
+def short_names(names: Sequence[str]) -> list[str]:
+    """Return names that fit into a figure; those that would look alike are numbered.
+
+    >>> short_names(["DQN", "MVI(2) temperature=0.03 munchausen_alpha=0.9", "x" * 80, "x" * 90])
+    ['DQN', 'MVI(2) tem=0.03 mun=0.9', 'xxxxxxxxxxxxxxxxxx…xxxxxxxxxxxxxxxxxx (1)',
+    'xxxxxxxxxxxxxxxxxx…xxxxxxxxxxxxxxxxxx (2)']
+    """
+    short = [_short(name) for name in names]
+    return [
+        f"{name} ({short[:i].count(name) + 1})" if short.count(name) > 1 else name
+        for i, name in enumerate(short)
+    ]
+
+
+def _short(name: str) -> str:
+    """Return a long name with short settings, then without its middle: its end sets it apart."""
+    for shorter in (name, _SETTING.sub(r"\1", name)):
+        if len(shorter) <= 2 * _HALF + 1:
+            return shorter
+    return f"{shorter[:_HALF]}…{shorter[-_HALF:]}"
+
+
+@contextmanager
+def _boxes_for_missing_glyphs() -> Iterator[None]:
+    """Draw what the font lacks as boxes, as docs/reports.md says, without a warning for each."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        yield
+
+
 def settle(figure: Figure) -> Figure:
     """Fix the layout of a finished figure: it would move a little with every drawing otherwise."""
-    figure.draw_without_rendering()
+    with _boxes_for_missing_glyphs():
+        figure.draw_without_rendering()
     figure.set_layout_engine("none")
     return figure
 
@@ -67,6 +106,6 @@ def render(figure: Figure, suffix: str) -> bytes:
     """Return a picture as PNG or SVG; same figure, same bytes."""
     buffer = io.BytesIO()
     metadata = {"Date": None} if suffix == "svg" else {}
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(STYLE), _boxes_for_missing_glyphs():
         figure.savefig(buffer, format=suffix, metadata=metadata)
     return buffer.getvalue()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mviq.reports.comparison import Comparison
+from mviq.reports.numbers import UNKNOWN, Number
 from mviq.reports.panels import table, written
 from mviq.reports.statistics import (
     Row,
@@ -15,18 +16,6 @@ from mviq.reports.statistics import (
     summarise,
 )
 from mviq.reports.statistics.checks import Array
-
-
-@dataclass(frozen=True)
-class Number:
-    """An estimate with its interval; NaN is unknown."""
-
-    estimate: float
-    low: float
-    high: float
-
-
-UNKNOWN = Number(np.nan, np.nan, np.nan)
 
 
 @dataclass(frozen=True)
@@ -63,6 +52,7 @@ class Cell:
 
 
 IQM = "interquartile mean"
+GAP = "optimality gap"
 AREA = "area under curve"
 
 
@@ -76,12 +66,11 @@ def summary(comparison: Comparison) -> Summary:
         chances = improvements(finals, comparison.baseline, seed=seed)
     numbers: dict[str, dict[str, Number]] = {label: {} for label in comparison.study.labels}
     for row in aggregates:
-        numbers[row.algorithm][row.statistic] = _number(row)
+        numbers[row.algorithm][row.statistic] = Number.of(row)
     for label, own in areas.items():
-        found = interval(interquartile_mean, own, seed=seed)
-        numbers[label][AREA] = Number(*map(float, (found.estimate, found.low, found.high)))
+        numbers[label][AREA] = Number.of(interval(interquartile_mean, own, seed=seed))
     for row in chances:
-        numbers[row.algorithm][f"P(better than {comparison.baseline})"] = _number(row)
+        numbers[row.algorithm][f"P(better than {comparison.baseline})"] = Number.of(row)
     rows = [_summary_row(comparison, label, own) for label, own in numbers.items()]
     there = dict.fromkeys(name for own in numbers.values() for name in own)
     columns = tuple(sorted(there, key=lambda name: name != IQM))  # the one to read first
@@ -93,10 +82,6 @@ def _aggregates(comparison: Comparison, finals: dict[str, Array]) -> tuple[Row, 
     rows = summarise(finals, normalised=target, seed=seed)
     one = len(comparison.shared) == 1  # then the median over environments is the mean
     return tuple(row for row in rows if not (one and row.statistic == "median"))
-
-
-def _number(row: Row) -> Number:
-    return Number(row.estimate, row.low, row.high)
 
 
 def _rank(row: SummaryRow) -> float:
@@ -127,8 +112,7 @@ def by_environment(comparison: Comparison) -> tuple[Cell, ...]:
 
 
 def _cell(label: str, env: str, scores: Array, comparison: Comparison) -> Cell:
-    found = interval(mean, scores[:, None], seed=comparison.choices.seed)
-    number = Number(float(found.estimate), float(found.low), float(found.high))
+    number = Number.of(interval(mean, scores[:, None], seed=comparison.choices.seed))
     return Cell(label, env, number, int((~np.isnan(scores)).sum()))
 
 
@@ -150,12 +134,7 @@ def scores_csv(comparison: Comparison) -> bytes:
     """Return what became of every run, with its final score and its area under the curve."""
     rows = []
     for run in comparison.study.runs:
-        final = area = np.nan
-        for e in comparison.environments:
-            if e.env == run.env and run.label in e.curves:
-                place = e.seeds[run.label].index(run.seed)
-                final = e.final(run.label, comparison.choices)[place]
-                area = e.area(run.label)[place]
+        final, area = comparison.score(run, "final"), comparison.score(run, "area")
         about = (run.label, run.env, str(run.seed), run.name, run.status, str(run.steps))
         rows.append((*about, written(final), written(area), run.reason))
     header = ("label", "env", "seed", "run", "status", "steps", "final", "area", "reason")

@@ -1,17 +1,15 @@
 """What a search has found: the table of its trials, figures of the surface, the best to confirm."""
 
-import csv
-import io
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from mviq.reports.numbers import shown, with_interval
+from mviq.reports.numbers import Number, shown, with_interval
+from mviq.reports.panels import table
 from mviq.reports.statistics import interval, mean
 from mviq.reports.style import render
-from mviq.reports.tables import Number
 from mviq.reports.tuning_drawing import importance_figure, slices, surface
 from mviq.reports.tuning_scores import unit_of
 from mviq.studies.plan import spoken
@@ -42,18 +40,15 @@ def files(outcome: Outcome) -> dict[str, bytes]:
 
 def trials_csv(outcome: Outcome) -> bytes:
     """Return all trials as CSV, in their order."""
-    study, text = outcome.search.study, io.StringIO()
+    study = outcome.search.study
     places = [(seed, str(env["env"])) for seed in study.seeds for env in study.environments]
     several = len(study.environments) > 1
     runs = [f"{env} seed {seed}" if several else f"seed {seed}" for seed, env in places]
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["trial", "state", "score", *outcome.search.space, *runs, "reason"])
+    rows = []
     for trial in outcome.trials:
-        values = [_exact(value) for value in trial.chosen.values()]
-        scores = [_exact(trial.scores[place]) for place in places]
-        score = _exact(trial.score)
-        writer.writerow([trial.number, trial.state, score, *values, *scores, trial.reason])
-    return text.getvalue().encode()
+        numbers = trial.score, *trial.chosen.values(), *(trial.scores[place] for place in places)
+        rows.append((str(trial.number), trial.state, *map(_exact, numbers), trial.reason))
+    return table(("trial", "state", "score", *outcome.search.space, *runs, "reason"), rows)
 
 
 def _exact(value: object) -> str:
@@ -80,8 +75,7 @@ def _interval(outcome: Outcome, trial: TrialResult) -> Number:
     study = outcome.search.study
     envs = [str(env["env"]) for env in study.environments]
     scores = [[trial.scores[seed, env] for env in envs] for seed in study.seeds]
-    found = interval(mean, np.array(scores, dtype=float))
-    return Number(float(found.estimate), float(found.low), float(found.high))
+    return Number.of(interval(mean, np.array(scores, dtype=float)))
 
 
 def sentences(outcome: Outcome, place: Path) -> list[str]:

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from mviq.reports.comparison import Comparison
-from mviq.reports.numbers import signed, with_interval
+from mviq.reports.numbers import Number, counted, signed, with_interval
 from mviq.reports.statistics import interquartile_mean, interval
 from mviq.reports.statistics.checks import Array
-from mviq.reports.tables import IQM, Number, Summary
+from mviq.reports.tables import IQM, Summary
 
 FEW_RUNS = 5  # docs/statistics.md: fewer are for a look, not for a comparison
+SEPARABLE = 4  # with fewer, runs of equal labels lie apart by chance too often to say anything
 MANY_LABELS = 5
 
 
@@ -34,9 +35,14 @@ def verdict(comparison: Comparison, summary: Summary) -> Verdict:
     own = _own(comparison, summary, leader)
     if len(ranked) == 1:
         return Verdict(f"One label: {leader}", leader, (own,), _cautions(comparison, summary))
-    difference = _difference(comparison, leader, ranked[1])
-    sentences = (own, _lead(difference, leader, ranked[1]), *_chance(comparison, summary, leader))
-    headline = _headline(difference, leader, ranked[1])
+    second = ranked[1]
+    difference = _difference(comparison, leader, second)
+    decided, why = _decided(difference, _fewest(summary, leader, second))
+    lead = f"That is {with_interval(difference, signed)} against {second}, the next; {why}"
+    sentences = (own, lead, *_chance(comparison, summary, leader))
+    headline = f"{leader} scores highest" if decided else f"{leader} is ahead, but not clearly"
+    if difference.estimate == 0:
+        headline = f"{leader} and {second} are level"
     return Verdict(headline, leader, sentences, _cautions(comparison, summary))
 
 
@@ -65,51 +71,45 @@ def _difference(comparison: Comparison, leader: str, second: str) -> Number:
     def estimator(new: Array, old: Array) -> Array:
         return interquartile_mean(new) - interquartile_mean(old)
 
-    found = interval(estimator, scores[leader], scores[second], seed=comparison.choices.seed)
-    return Number(float(found.estimate), float(found.low), float(found.high))
+    seed = comparison.choices.seed
+    return Number.of(interval(estimator, scores[leader], scores[second], seed=seed))
 
 
-def _decided(difference: Number) -> bool | None:
-    """Return whether the interval of the difference leaves zero out; None if it is not known."""
-    return None if np.isnan(difference.low) else difference.low > 0
+def _fewest(summary: Summary, *labels: str) -> int:
+    return min((r.fewest_runs for r in summary.aggregates if r.algorithm in labels), default=0)
 
 
-def _headline(difference: Number, leader: str, second: str) -> str:
-    if difference.estimate == 0:
-        return f"{leader} and {second} are level"
-    if _decided(difference):
-        return f"{leader} scores highest"
-    return f"{leader} is ahead, but not clearly"
-
-
-def _lead(difference: Number, leader: str, second: str) -> str:
-    begin = f"That is {with_interval(difference, signed)} against {second}, the next"
-    ends = {
-        True: "the interval leaves zero out.",
-        False: "the interval includes zero: these runs do not decide which is better.",
-        None: "with one run there is no telling how sure that is.",
-    }
-    return f"{begin}; {ends[_decided(difference)]}"
+def _decided(difference: Number, fewest: int) -> tuple[bool, str]:
+    """Return whether a difference is more than luck of the seeds, and why."""
+    if np.isnan(difference.low):
+        return False, "with one run there is no telling how sure that is."
+    if difference.without_width and fewest < SEPARABLE:
+        return False, f"the interval has no width, and {fewest} runs are too few to believe that."
+    if difference.low > 0:
+        return True, "the interval leaves zero out."
+    return False, "the interval includes zero: these runs do not decide which is better."
 
 
 def _chance(comparison: Comparison, summary: Summary, leader: str) -> list[str]:
     found = [row for row in summary.chances if row.algorithm == leader]
     return [
         f"A run of {leader} is better than one of the baseline, {comparison.baseline}, with "
-        f"probability {with_interval(Number(row.estimate, row.low, row.high))}."
+        f"probability {with_interval(Number.of(row))}."
         for row in found
     ]
 
 
 def _cautions(comparison: Comparison, summary: Summary) -> tuple[str, ...]:
-    found = [*_missing(comparison)]
-    fewest = min((row.fewest_runs for row in summary.aggregates), default=0)
+    found = [*_missing(comparison), *_unmeasured(comparison)]
+    fewest = _fewest(summary, *comparison.labels)
     if 0 < fewest < FEW_RUNS:
-        runs = "1 run" if fewest == 1 else f"{fewest} runs"
-        found.append(
-            f"Only {runs} per environment and label: read this as a first look, and a probability "
-            "of 0 or 1 as less sure than its interval says."
-        )
+        runs = counted(fewest, "run")
+        found.append(f"Only {runs} per environment and label: read this as a first look.")
+        if any(Number.of(row).without_width for row in summary.chances):
+            found.append(
+                "A probability whose interval has no width is not certain: so few runs can lie "
+                "apart by chance."
+            )
     if len(comparison.labels) > MANY_LABELS:
         found.append(
             f"The highest of {len(comparison.labels)} labels was also the luckiest: repeat it with "
@@ -132,4 +132,17 @@ def _missing(comparison: Comparison) -> list[str]:
         found.append(
             f"Runs of {', '.join(diverged)} diverged: scores without them flatter the label."
         )
+    return found
+
+
+def _unmeasured(comparison: Comparison) -> list[str]:
+    finished = [run for run in comparison.study.runs if run.status == "finished"]
+    blank = Counter(r.label for r in finished if np.isnan(comparison.score(r, "final")))
+    points = sum(environment.blanks for environment in comparison.environments)
+    found = []
+    if blank:
+        listed = ", ".join(f"{number} of {label}" for label, number in blank.items())
+        found.append(f"No score from {counted(blank.total(), 'finished run')}: {listed}.")
+    if points:
+        found.append(f"Not finite, and left out: {counted(points, 'point')} of learning curves.")
     return found

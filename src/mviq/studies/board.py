@@ -183,7 +183,7 @@ class Screen(Quiet):
 
 
 def _ending(title: str, event: Ended) -> str:
-    if event.how == "killed":
+    if event.how in ("killed", "diverged"):
         return f"{title}: {event.reason}"
     return f"{title}: {event.how}" + (f", {event.reason}" if event.reason else "")
 

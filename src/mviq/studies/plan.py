@@ -4,7 +4,6 @@ The seed varies slowest, so that a study that is stopped in the middle has compa
 algorithms on the seeds it got to.
 """
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -117,15 +116,13 @@ def _label(entry: Entry, grid: Mapping[str, tuple[Any, ...]], chosen: Settings) 
 
 
 def spoken(value: Any) -> str:
-    """Return a value as it stands in a label.
+    """Return a value as it stands in a label, or in a table of settings.
 
-    >>> spoken(2.0), spoken((32, 32)), spoken(float("inf")), spoken(None)
-    ('2', '32,32', 'inf', 'none')
+    >>> spoken(2.0), spoken((32, 32)), spoken(float("inf")), spoken([]), spoken(None)
+    ('2', '32,32', 'inf', 'none', 'none')
     """
-    if value is None or value == ():
-        return "none"
-    if isinstance(value, tuple):
-        return ",".join(map(spoken, value))
+    if isinstance(value, list | tuple):
+        return ",".join(map(spoken, value)) or "none"
     if isinstance(value, float):
-        return str(value) if math.isinf(value) else f"{value:g}"
-    return str(value)
+        return f"{value:g}"
+    return "none" if value is None else str(value)

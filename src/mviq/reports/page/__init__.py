@@ -10,22 +10,25 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from mviq.reports.method import method
-from mviq.reports.numbers import brackets, shown
+from mviq.reports.numbers import UNKNOWN, Number, brackets, counted, shown
 from mviq.reports.panels import FigureData, Panel, value_range
 from mviq.reports.report import Report
 from mviq.reports.settings import common_settings, differing_settings, systems
-from mviq.reports.style import Look
-from mviq.reports.tables import AREA, IQM, UNKNOWN, Number, SummaryRow
+from mviq.reports.style import Look, short_names
+from mviq.reports.tables import AREA, GAP, IQM, SummaryRow
 
 _HERE = Path(__file__).parent
 _EXPLAINED = {
     IQM: "Mean of the middle half of all runs in all environments",
     "mean": "Mean over environments of the mean over runs",
     "median": "Median over environments of the mean over runs",
-    "optimality gap": "How far scores fall short of 1 on average; less is better",
+    GAP: "How far scores fall short of 1 on average; less is better",
     AREA: "Time average of the learning curve: higher is faster",
 }
-_CHANCE = "How likely a run is better than one of the baseline; 0.5 is no difference"
+_CHANCE = (
+    "P(better than baseline)",
+    "How likely a run is better than one of the baseline; 0.5 is no difference",
+)
 _LINE_WIDTH = 2.2  # pixels
 
 
@@ -72,8 +75,9 @@ def _context(report: Report) -> dict[str, Any]:
         "looks": report.looks,
         "places": {label: place for place, label in enumerate(report.looks)},
         "dashes": {label: _dashes(look, " ") for label, look in report.looks.items()},
-        "caption": f"Final scores: {comparison.scale.unit}, with 95 % intervals in brackets.",
-        "columns": {name: _EXPLAINED.get(name, _CHANCE) for name in names},
+        "caption": _caption(report),
+        "columns": [(name, _EXPLAINED[name]) if name in _EXPLAINED else _CHANCE for name in names],
+        "less_is_better": GAP,
         "rows": [_row(report, row, names) for row in report.summary.rows],
         "labels": comparison.labels,
         "environments": _environments(report),
@@ -91,19 +95,22 @@ def _context(report: Report) -> dict[str, Any]:
 _PLACES = ("curves", "aggregates", "chances", "efficiency", "profiles", "improvement")
 
 
+def _caption(report: Report) -> str:
+    scale, baseline = report.comparison.scale, report.comparison.baseline
+    against = f" The baseline is {baseline}." if report.summary.chances else ""
+    title = f"Final scores: {scale.unit}, with 95 % intervals in brackets."
+    return f"{title} {scale.explanation}{against}"
+
+
 def _facts(report: Report) -> list[str]:
     study = report.comparison.study
     finished = sum(run.status == "finished" for run in study.runs)
     return [
-        _plural(len(study.labels), "algorithm"),
-        _plural(len(study.envs), "environment"),
-        _plural(len(study.seeds), "seed"),
-        f"{finished} of {_plural(len(study.runs), 'run')} finished",
+        counted(len(study.labels), "algorithm"),
+        counted(len(study.envs), "environment"),
+        counted(len(study.seeds), "seed"),
+        f"{finished} of {counted(len(study.runs), 'run')} finished",
     ]
-
-
-def _plural(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _row(report: Report, row: SummaryRow, names: Sequence[str]) -> dict[str, Any]:
@@ -167,7 +174,8 @@ def _data(report: Report) -> dict[str, Any]:
 def _look(name: str, look: Look) -> dict[str, str]:
     dash = _dashes(look, "px,")
     dash = f"{dash}px" if dash else "solid"
-    return {"name": name, "colour": look.colour, "onDark": look.on_dark, "dash": dash}
+    colours = {"colour": look.colour, "onDark": look.on_dark}
+    return {"name": name, "short": look.name, **colours, "dash": dash}
 
 
 def _dashes(look: Look, between: str) -> str:
@@ -177,11 +185,12 @@ def _dashes(look: Look, between: str) -> str:
 def _figure(figure: FigureData, places: dict[str, int]) -> dict[str, Any]:
     return {
         "kind": figure.kind,
-        "panels": [_panel(panel, places) for panel in figure.panels],
+        "panels": [_panel(panel, places, figure.kind == "bars") for panel in figure.panels],
     }
 
 
-def _panel(panel: Panel, places: dict[str, int]) -> dict[str, Any]:
+def _panel(panel: Panel, places: dict[str, int], bars: bool) -> dict[str, Any]:
+    names = dict(zip(panel.places, short_names(panel.places), strict=True)) if bars else {}
     return {
         "xTitle": panel.x_title,
         "yTitle": panel.y_title,
@@ -191,7 +200,7 @@ def _panel(panel: Panel, places: dict[str, int]) -> dict[str, Any]:
         "series": [
             {
                 "label": places[series.label],
-                "x": [x if isinstance(x, str) else _number(x) for x in series.x],
+                "x": [names.get(x, x) if isinstance(x, str) else _number(x) for x in series.x],
                 **{end: list(map(_number, getattr(series, end))) for end in ("y", "low", "high")},
             }
             for series in panel.series

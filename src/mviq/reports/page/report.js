@@ -6,9 +6,9 @@
   const drawn = new Set(); // the plots that are on the page already
 
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  // Plotly reads a little HTML in texts; a label is to be shown as it is.
+  // Plotly reads a little HTML and TeX in texts; a label is to be shown as it is.
   const plain = (text) =>
-    text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+    text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/\$/g, "&#36;");
   const look = (number) => data.looks[number];
   const colour = (number) => (dark.matches ? look(number).onDark : look(number).colour);
   const withAlpha = (hex, alpha) =>
@@ -45,13 +45,16 @@
     return value === null ? "–" : Number(value.toPrecision(3)).toLocaleString("en", { maximumSignificantDigits: 3 });
   }
 
-  function curve(series) {
+  const many = (shown) => shown.length > 8; // then only the nearest line says its value
+
+  function curve(series, _, shown) {
     const own = colour(series.label);
     return {
-      x: series.x, y: series.y, type: "scatter", name: plain(look(series.label).name),
+      x: series.x, y: series.y, type: "scatter", name: plain(look(series.label).short),
       mode: series.x.length === 1 ? "markers" : "lines",
       line: { color: own, width: 2.2, dash: look(series.label).dash }, marker: { color: own, size: 8 },
-      customdata: interval(series), hovertemplate: "%{y:.3~g}%{customdata}",
+      customdata: interval(series),
+      hovertemplate: many(shown) ? "%{fullData.name}<br>%{y:.3~g}%{customdata}<extra></extra>" : "%{y:.3~g}%{customdata}",
     };
   }
 
@@ -64,7 +67,7 @@
     const own = colour(series.label);
     return {
       x: series.y, y: [place], type: "scatter", mode: "markers",
-      name: plain(look(series.label).name), marker: { color: own, size: 11 },
+      name: plain(look(series.label).short), marker: { color: own, size: 11 },
       error_x: { ...errors(series), color: own, thickness: 3, width: 0 },
       customdata: interval(series), hovertemplate: "%{fullData.name}: %{x:.3~g}%{customdata}<extra></extra>",
     };
@@ -73,7 +76,7 @@
   function bar(series) {
     return {
       x: series.y, y: series.x.map(plain), type: "bar", orientation: "h",
-      name: plain(look(series.label).name), marker: { color: colour(series.label) },
+      name: plain(look(series.label).short), marker: { color: colour(series.label) },
       error_x: { ...errors(series), color: css("--ink"), thickness: 1, width: 0 },
       customdata: interval(series),
       hovertemplate: "%{fullData.name}: %{x:.3~g} %%{customdata}<extra></extra>",
@@ -98,26 +101,32 @@
 
   function places(kind, shown) {
     if (kind === "bars") return { type: "category", autorange: "reversed" };
-    const short = (text) => (text.length > 32 ? `${text.slice(0, 31)}…` : text);
     return {
       tickvals: shown.map((_, place) => place), range: [shown.length - 0.4, -0.6],
-      ticktext: shown.map((series) => plain(short(look(series.label).name))),
+      ticktext: shown.map((series) => plain(look(series.label).short)),
     };
+  }
+
+  function sides(kind, panel) {
+    if (kind !== "bars") return { l: 8, r: 12 };
+    // Names of many environments: Plotly would look for their room again and again.
+    const longest = Math.max(...panel.series.flatMap((series) => series.x.map((name) => name.length)));
+    return { l: 20 + 7.4 * longest, r: 12 };
   }
 
   function layout(kind, panel, shown, element) {
     const common = {
       autosize: true, height: element.clientHeight, showlegend: false,
-      margin: { l: 8, r: 12, t: 8, b: 8, pad: 2 },
+      margin: { ...sides(kind, panel), t: 8, b: 8, pad: 2 },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: css("--sans"), size: 12, color: css("--muted") },
-      hoverlabel: { bgcolor: css("--card"), bordercolor: css("--line"), font: { color: css("--ink") } },
-      dragmode: "zoom",
+      hoverlabel: { bgcolor: css("--card"), bordercolor: css("--line"), font: { color: css("--ink") }, namelength: -1, align: "left" },
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--muted"), activecolor: css("--ink") }, dragmode: "zoom",
     };
     if (kind === "curves") {
       const steps = panel.xTitle === "agent steps";
       return {
-        ...common, hovermode: "x unified",
+        ...common, hovermode: many(shown) ? "closest" : "x unified",
         xaxis: axis(panel.xTitle, { tickformat: steps ? "~s" : "", hoverformat: steps ? ",d" : ".3~g", nticks: 6 }),
         yaxis: axis("", { range: panel.range }),
       };
@@ -126,12 +135,14 @@
       type: "line", xref: "x", yref: "paper", x0: panel.reference, x1: panel.reference, y0: 0, y1: 1,
       line: { color: css("--muted"), width: 1 },
     }];
+    const narrow = element.clientWidth < 460;
+    const long = shown.some((series) => look(series.label).short.length > 20);
     return {
       ...common, hovermode: "closest", shapes: line, barmode: "group", bargap: 0.25,
       xaxis: axis(kind === "bars" ? panel.yTitle : panel.xTitle, {
-        nticks: 6, ...(kind === "bars" || panel.limited ? { range: panel.range } : {}),
+        nticks: narrow ? 4 : 6, tickangle: 0, ...(kind === "bars" || panel.limited ? { range: panel.range } : {}),
       }),
-      yaxis: axis("", { ...places(kind, shown), showgrid: false, ticksuffix: "  " }),
+      yaxis: axis("", { ...places(kind, shown), showgrid: false, ticksuffix: "  ", automargin: kind !== "bars", tickfont: { size: narrow && long ? 10 : 12 } }),
     };
   }
 
@@ -140,7 +151,8 @@
     const panel = figure.panels[Number(element.dataset.panel)];
     if (figure.kind !== "curves") {
       const lines = panel.series.reduce((sum, series) => sum + series.x.length, 0);
-      element.style.height = `${Math.max(7, 3.6 + 1.7 * lines)}rem`;
+      const line = figure.kind === "bars" ? Math.min(1.7, 10 / panel.series.length) : 1.7;
+      element.style.height = `${Math.max(7, 3.6 + line * lines)}rem`;
     }
     const shown = panel.series.filter((series) => !hidden.has(series.label));
     const settings = { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
@@ -178,7 +190,8 @@
   function sortBy(table, header) {
     const text = header.dataset.kind === "text";
     const before = header.getAttribute("aria-sort");
-    const up = before ? before === "descending" : text; // numbers: the highest first
+    const less = header.dataset.better === "less";
+    const up = before ? before === "descending" : text || less; // the best number first
     table.querySelectorAll("thead th").forEach((other) => other.removeAttribute("aria-sort"));
     header.setAttribute("aria-sort", up ? "ascending" : "descending");
     const value = (row) => row.cells[header.cellIndex].dataset.value;

@@ -29,6 +29,8 @@ from mviq.reports.statistics.checks import (
 from mviq.reports.statistics.estimates import points_first
 
 Method = Literal["widened", "percentile"]
+LEVEL = 0.95
+RESAMPLES = 5000
 _BLOCK = 2**18  # scores resampled at a time: memory stays small, the result is the same
 
 
@@ -44,9 +46,9 @@ class Interval:
 def interval(
     estimator: Callable[..., Array],
     *samples: ArrayLike,
-    level: float = 0.95,
+    level: float = LEVEL,
     method: Method = "widened",
-    resamples: int = 5000,
+    resamples: int = RESAMPLES,
     seed: int = 0,
     per_task: bool = False,
     bounds: tuple[float, float] = (-math.inf, math.inf),
