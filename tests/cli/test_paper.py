@@ -7,7 +7,11 @@ import sys
 import pytest
 
 from mviq.cli.main import main
+from mviq.cli.paper_output import report
+from mviq.paper import tables
 from mviq.paper.artefacts import ARTEFACTS
+from mviq.paper.drawing import Data, Drawing, Finding
+from mviq.runs.presets import resolve
 
 
 @pytest.fixture(autouse=True)
@@ -38,14 +42,61 @@ def test_every_artefact_without_a_study_can_be_made():
     assert all(artefact.make().name == name for name, artefact in quick.items())
 
 
-def test_options_of_studies_are_refused_where_nothing_is_trained(capsys):
-    assert "fig1 trains nothing" in refused(["fig1", "--scale", "smoke"], capsys)
+@pytest.mark.parametrize(
+    "option",
+    [
+        *(
+            ["--scale", "full"],
+            ["--studies", "s"],
+            ["--quiet"],
+            ["--workers", "2"],
+            ["--cpus", "1"],
+        ),
+        *(["--engine", "ray"], ["--gpus", "2"], ["--address", "auto"], ["--memory", "1"]),
+    ],
+)
+def test_options_of_studies_are_refused_where_nothing_is_trained(option, capsys):
+    assert f"fig1 trains nothing, so it has no {option[0]}" in refused(["fig1", *option], capsys)
+    assert f"the list trains nothing, so it has no {option[0]}" in refused(option, capsys)
+
+
+def test_a_place_for_studies_that_cannot_be_written_is_refused(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    command = ["fig3", "--scale", "smoke", "--quiet", "--out", str(tmp_path / "out"), "--studies"]
+    assert "is not a directory" in refused([*command, str(tmp_path / "file")], capsys)
+    assert "/proc" in refused([*command, "/proc/x"], capsys)
+
+
+def test_the_list_says_how_long_a_scale_takes(capsys):
+    assert main(["paper"]) == 0
+    assert "smoke takes about a minute, small about an hour" in capsys.readouterr().out
+
+
+def test_the_verdict_says_if_minatar_stands_for_atari(capsys):
+    finding = Finding("higher", "Pong", "by 1", True)
+    drawing = Drawing(
+        "fig7", None, Data((), ()), (), [finding], ARTEFACTS["fig7"].experiment.stand_in("small")
+    )
+    report(ARTEFACTS["fig7"], drawing, [])
+    assert "verdict: agrees, on MinAtar in the place of Atari\n" in capsys.readouterr().out
 
 
 def test_a_table_is_its_preset(tmp_path, capsys):
     for name in ("table1", "table2"):
         assert main(["paper", name, "--out", str(tmp_path)]) == 0
         assert "verdict: agrees\n" in capsys.readouterr().out
+    table = (tmp_path / "table2.csv").read_text()
+    for cell in ('"Conv32 8×8/4, Conv64 4×4/2, Conv64 3×3/1, FC512"', "ReLU", "Adam"):
+        assert table.count(cell) == 2 * 3  # printed and built, for three algorithms
+
+
+def test_a_network_that_is_not_the_table_s_is_found(monkeypatch):
+    def other(env, **settings):
+        return resolve(env, **settings, hidden=(64,))
+
+    monkeypatch.setattr(tables, "resolve", other)
+    found = {finding.measured: finding.holds for finding in tables.first().findings}
+    assert found["Q-network: FC512, FC512 there, layers = FC64 here"] is False
 
 
 def test_help_teaches(capsys):
@@ -65,7 +116,7 @@ def test_a_figure_is_written_where_asked_and_its_verdict_printed(tmp_path, capsy
         assert str(path) in text.splitlines()
     assert "the paper's claim: as q grows" in text
     assert (
-        "verdict: agrees in part: ln_q flatter with q only for physics, x > 1 and mviq, x < 1"
+        "verdict: agrees in part: “ln_q flatter with q” only for physics, x > 1 and mviq, x < 1"
         in text
     )
     assert "does not" in text

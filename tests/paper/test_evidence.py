@@ -2,6 +2,7 @@
 
 import csv
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from mviq.paper.artefacts import ARTEFACTS
 from mviq.paper.drawing import files, verdict
 from mviq.paper.experiments import GAMES, SCALES
+from mviq.paper.panels import LOOK_OF_Q
 from mviq.reports.reading import Run, StudyData
 from mviq.reports.statistics import ATARI
 from mviq.runs.directory import RunDirectory
@@ -19,7 +21,7 @@ POINTS = 10
 STUDIES = {name: one for name, one in ARTEFACTS.items() if one.experiment is not None}
 
 
-def stored(tmp_path, experiment, value, seeds=4, status="finished"):
+def stored(tmp_path, experiment, value, seeds=4, noise=1.0):
     """Return the data of an experiment whose runs measured ``value(metric, run, time)``."""
     planned = expand(study_from({**experiment.at("small"), "seeds": seeds})).runs
     runs = []
@@ -27,18 +29,18 @@ def stored(tmp_path, experiment, value, seeds=4, status="finished"):
         directory = RunDirectory(tmp_path / one.run)
         directory.path.mkdir(parents=True)
         run = Run(
-            name=one.run, label=one.label, env=one.env, seed=one.seed, status=status, steps=1000,
-            reason="", settings=one.settings, system={}, directory=directory,
+            name=one.run, label=one.label, env=one.env, seed=one.seed, status="finished",
+            steps=1000, reason="", settings=one.settings, system={}, directory=directory,
         )  # fmt: skip
-        write(run, value)
+        write(run, value, noise)
         runs.append(run)
     return StudyData("test", "", None, tuple(runs))
 
 
-def write(run, value):
+def write(run, value, size):
     total = run.settings["total_steps"]
     times = [(i + 1) / POINTS for i in range(POINTS)]
-    noise = np.random.default_rng(run.seed).normal(size=POINTS)
+    noise = size * np.random.default_rng(run.seed).normal(size=POINTS)
     with run.directory.evaluations.open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(("step", "episode", "return", "length"))
@@ -60,7 +62,7 @@ def q_of(run):
 def fig3(sign, slope):
     def value(metric, run, t):
         if metric == "tsallis/residual":
-            return sign * q_of(run)
+            return sign * q_of(run) ** 4
         return slope * t - 0.5
 
     return value
@@ -73,10 +75,26 @@ def score(**by_label):
     return value
 
 
-def at_point(best):
+def at_point(best, noise=0.0):
     def value(metric, run, t):
         point = run.settings["munchausen_alpha"], run.settings["temperature"]
-        return 10.0 if point == best else 1.0
+        luck = np.random.default_rng([run.seed, *(int(100 * x) for x in point)]).normal()
+        return (10.0 if point == best else 1.0) + noise * luck
+
+    return value
+
+
+def falling(naive):
+    def value(metric, run, t):
+        return naive * (1 - t) * (0.5 + run.seed / 3) if run.label == "naive" else 500 * t
+
+    return value
+
+
+def doubled_in(games, by=3.0):
+    def value(metric, run, t):
+        better = run.label == "MVI(2)" and any(game in run.env for game in games)
+        return by if better else 1.0
 
     return value
 
@@ -84,20 +102,41 @@ def at_point(best):
 CASES = [
     ("fig3", fig3(+1, 0.0), "agrees"),
     ("fig3", fig3(-1, 4.0), "does not agree"),
-    ("fig3", fig3(+1, 4.0), "agrees in part: the difference settles nowhere"),
+    (
+        "fig3", fig3(+1, 4.0),
+        "agrees in part: “the difference settles” nowhere; “the difference is around -0.5” nowhere",
+    ),
+    (
+        "fig3", lambda metric, run, t: q_of(run) if "residual" in metric else -0.5,
+        "agrees in part: “R_q jumps” not decided for q=4 to q=5; “R_q is negligible” not for q=2",
+    ),
     ("fig4", score(MVI=5.0, M_VI=1.0), "agrees"),
     ("fig4", score(MVI=1.0, M_VI=5.0), "does not agree"),
+    (
+        "fig4", doubled_in(("Asterix", "Breakout", "Freeway", "Seaquest")),
+        "agrees in part: “ends higher than M-VI” in 4 of 5 cases, not decided in 1 of 5 "
+        "cases; “learns faster” in 4 of 5 cases, not decided in 1 of 5 cases",
+    ),
     ("fig5", score(MVI=5.0), "agrees"),
     ("fig5", score(MVI=0.1), "does not agree"),
+    (
+        "fig5", doubled_in(("Asterix", "Breakout"), by=1.9),
+        "agrees in part: “improved by over 100 % in more than half of the "
+        "games” not for 5 games against Tsallis-VI",
+    ),
     ("fig6-left", score(MVI=500.0, naive=0.0), "agrees"),
     ("fig6-left", score(MVI=0.0, naive=500.0), "does not agree"),
-    ("fig6-right", score(), "agrees"),
+    ("fig6-left", falling(400.0), "agrees in part: “the naive curve is flat” not for naive"),
+    ("fig6-left", falling(28.0), "agrees in part: “the naive curve is flat” not decided for naive"),
+    ("fig6-right", lambda metric, run, t: 300 * t - 500, "agrees"),
     ("fig6-right", lambda metric, run, t: -500 * t, "does not agree"),
+    ("fig6-right", lambda metric, run, t: -500, "does not agree"),
     ("fig7", score(MVI=5.0), "agrees"),
     ("fig7", score(MVI=0.1), "does not agree"),
     ("sweep", at_point((0.9, 10.0)), "agrees"),
-    ("sweep", at_point((0.1, 0.1)), "does not agree"),
-]
+    ("sweep", at_point((0.99, 100.0)), "does not agree"),
+    ("sweep", at_point((0.9, 10.0), noise=8.0), "not enough evidence"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "value", "expected"), CASES)
@@ -112,7 +151,7 @@ def test_one_seed_decides_nothing(name, tmp_path):
     value = fig3(+1, 0.0) if name == "fig3" else score(MVI=5.0)
     drawing = ARTEFACTS[name].make(stored(tmp_path, ARTEFACTS[name].experiment, value, seeds=1))
     assert verdict(drawing.findings) == "not enough evidence"
-    assert all("one seed" in finding.measured for finding in drawing.findings)
+    assert all("fewer than two seeds" in finding.measured for finding in drawing.findings)
 
 
 def test_noise_decides_nothing(tmp_path):
@@ -127,11 +166,151 @@ def test_noise_decides_nothing(tmp_path):
 def test_the_same_runs_give_the_same_files_and_every_number_drawn_is_in_the_table(name, tmp_path):
     value = fig3(+1, 0.0) if name == "fig3" else score(MVI=5.0)
     data = stored(tmp_path, ARTEFACTS[name].experiment, value)
-    first, second = (files(ARTEFACTS[name].make(data)) for _ in range(2))
-    assert first == second
-    rows = first[f"{name}.csv"].decode().splitlines()
-    drawing = ARTEFACTS[name].make(data)
-    assert len(rows) == len(drawing.data.rows) + 1
+    drawing, again = (ARTEFACTS[name].make(data) for _ in range(2))
+    assert files(drawing) == files(again)
+    table = [cell for row in drawing.data.rows for cell in row if isinstance(cell, float)]
+    drawn = set(drawn_in(drawing.figure))
+    assert drawn
+    assert drawn <= set(table)
+    assert all(axes.has_data() for axes in drawing.figure.axes if axes.axison)
+
+
+LABELS = ("MVI(2)", "M-VI", "Tsallis-VI", "naive", *(f"q={q}" for q in range(1, 6)))
+
+
+def drawn_in(figure):
+    """Yield the height of every line that stands for runs, the length of bars, and the cells."""
+    for axes in figure.axes:
+        for line in axes.lines:
+            if line.get_label() in LABELS:
+                yield from map(float, line.get_ydata())
+        yield from (float(bar.get_width()) for group in axes.containers for bar in group)
+        yield from (float(x) for image in axes.images for x in np.ravel(image.get_array()))
+
+
+@pytest.mark.parametrize("name", ["fig3", "fig6-right"])
+def test_a_q_looks_the_same_in_every_figure(name, tmp_path):
+    value = fig3(+1, 0.0) if name == "fig3" else score()
+    drawing = ARTEFACTS[name].make(stored(tmp_path, ARTEFACTS[name].experiment, value, seeds=1))
+    lines = [line for line in drawing.figure.axes[0].lines if line.get_label().startswith("q=")]
+    colours = {float(line.get_label()[2:]): line.get_color() for line in lines}
+    assert colours == {q: LOOK_OF_Q[q]["color"] for q in colours}
+    assert len({line.get_linestyle() for line in lines[-4:]} - {"-"}) == 1  # dashed, all but q=1
+
+
+def test_a_ribbon_far_wider_than_the_curves_is_cut(tmp_path):
+    def value(metric, run, t):
+        return (100.0 if run.label == "naive" else 90.0) + t * (-1) ** run.seed * 400
+
+    experiment = ARTEFACTS["fig6-left"].experiment
+    drawing = ARTEFACTS["fig6-left"].make(stored(tmp_path, experiment, value, seeds=2))
+    low, high = drawing.figure.axes[0].get_ylim()
+    assert min(row[4] for row in drawing.data.rows) < -1000 < 80 < low
+    assert max(row[5] for row in drawing.data.rows) > 1000 > 110 > high
+
+
+def test_the_residual_is_never_drawn_below_zero(tmp_path):
+    def value(metric, run, t):
+        return run.seed * q_of(run)
+
+    data = stored(tmp_path, ARTEFACTS["fig3"].experiment, value, seeds=2)
+    drawing = ARTEFACTS["fig3"].make(data)
+    assert drawing.figure.axes[1].get_ylim()[0] == 0
+    assert min(row[4] for row in drawing.data.rows if row[0] == "$R_q$") == 0
+
+
+def without(data, **changes):
+    """Return a study in which the runs that are ``(label, part of the environment)`` change."""
+    (label, env), fate = changes.pop("runs"), changes
+    hit = [run for run in data.runs if run.label == label and env in run.env]
+    for run in hit:
+        run.directory.evaluations.unlink()
+    runs = [replace(run, **fate) if run in hit else run for run in data.runs]
+    return replace(data, runs=tuple(runs))
+
+
+def test_a_point_of_the_sweep_that_diverged_at_once_is_a_dash(tmp_path):
+    data = stored(tmp_path, ARTEFACTS["sweep"].experiment, at_point((0.9, 10.0)), seeds=2)
+    lost = next(
+        run.label
+        for run in data.runs
+        if (run.settings["munchausen_alpha"], run.settings["temperature"]) == (0.99, 100.0)
+    )
+    data = without(data, runs=(lost, ""), status="diverged", reason="values exploded")
+    drawing = ARTEFACTS["sweep"].make(data)
+    assert verdict(drawing.findings) == "agrees"
+    assert any(f"{lost}: 4 of 4 runs diverged" in setting for setting in drawing.settings)
+    texts = [text.get_text() for axes in drawing.figure.axes for text in axes.texts]
+    assert texts.count("–") == 2  # one in each game
+
+
+def test_a_study_of_which_nothing_is_known_is_a_mistake(tmp_path):
+    data = stored(tmp_path, ARTEFACTS["fig6-left"].experiment, score(), seeds=1)
+    for label in data.labels:
+        data = without(data, runs=(label, ""), status="diverged", reason="values exploded")
+    with pytest.raises(ValueError, match="no run has got far enough"):
+        ARTEFACTS["fig6-left"].make(data)
+
+
+@pytest.mark.parametrize("name", ["fig4", "fig5", "fig7"])
+def test_a_game_that_one_algorithm_lacks_is_left_out(name, tmp_path):
+    data = stored(tmp_path, ARTEFACTS[name].experiment, score(MVI=5.0), seeds=2)
+    lacking = without(data, runs=("M-VI", "Freeway"), status="failed", reason="killed")
+    drawing = ARTEFACTS[name].make(lacking)
+    assert verdict(drawing.findings) == "agrees"
+    assert not any("nan" in finding.measured for finding in drawing.findings)
+    assert any("M-VI: 2 of 10 runs failed and are left out" in text for text in drawing.settings)
+    assert {"fig4": 8, "fig5": 2, "fig7": 2}[name] == len(drawing.findings)  # 2 claims in 4 games
+    if name != "fig4":
+        assert drawing.findings[0].where in ("4 games against M-VI", "4 of 5 games against M-VI")
+
+
+@pytest.mark.parametrize("name", ["fig5", "fig7"])
+def test_a_baseline_without_any_score_leaves_the_other_comparison(name, tmp_path):
+    data = stored(tmp_path, ARTEFACTS[name].experiment, score(MVI=5.0), seeds=2)
+    drawing = ARTEFACTS[name].make(
+        without(data, runs=("M-VI", ""), status="diverged", reason="values exploded")
+    )
+    assert [finding.holds for finding in drawing.findings] == [None, True]
+
+
+def test_a_game_whose_baseline_scores_zero_is_neither_counted_nor_drawn_but_named(tmp_path):
+    def value(metric, run, t):
+        if "Freeway" in run.env or "Seaquest" in run.env:
+            return 1.0 if run.label == "MVI(2)" else 0.0
+        return 3.0 if run.label == "MVI(2)" and "Asterix" not in run.env else 1.0
+
+    data = stored(tmp_path, ARTEFACTS["fig5"].experiment, value, noise=0.0)
+    drawing = ARTEFACTS["fig5"].make(data)
+    assert verdict(drawing.findings) == "agrees"  # of 3 games 2 have doubled, not 2 of 5
+    assert "2 large, 0 about double, 0 a little better, 1 equal" in drawing.findings[1].measured
+    left_out = "left out over Tsallis-VI, no score or a baseline of zero: "
+    assert f"{left_out}MinAtar/Freeway-v1, MinAtar/Seaquest-v1" in drawing.settings
+    ticks = [tick.get_text() for tick in drawing.figure.axes[0].get_yticklabels()]
+    assert sorted(ticks) == [
+        f"MinAtar/{game}-v1" for game in ("Asterix", "Breakout", "SpaceInvaders")
+    ]
+
+
+def test_an_interval_is_refused_where_the_baseline_of_figure_5_can_be_zero(tmp_path):
+    def value(metric, run, t):
+        return 5.0 * (run.seed == 2) if (run.label, run.env[8:13]) == ("M-VI", "Aster") else 1.0
+
+    data = stored(tmp_path, ARTEFACTS["fig5"].experiment, value, seeds=3, noise=0.0)
+    drawing = ARTEFACTS["fig5"].make(data)
+    assert "no interval over M-VI, the baseline can be zero: MinAtar/Asterix-v1" in drawing.settings
+    (row,) = (row for row in drawing.data.rows if row[:2] == ("M-VI", "MinAtar/Asterix-v1"))
+    assert row[2] == pytest.approx(-40.0)
+    assert math.isnan(row[3])
+
+
+def test_two_seeds_that_are_apart_by_luck_do_not_decide_the_order_of_the_residual(tmp_path):
+    def value(metric, run, t):
+        return 2 * q_of(run) + 1.5 * run.seed  # every run of a larger q is above those of a smaller
+
+    data = stored(tmp_path, ARTEFACTS["fig3"].experiment, value, seeds=2)
+    grows = [f for f in ARTEFACTS["fig3"].make(data).findings if f.claim == "R_q grows with q"]
+    assert [finding.holds for finding in grows] == [None, None, None]
 
 
 def test_the_numbers_of_figure_5_by_hand(tmp_path):
@@ -139,7 +318,7 @@ def test_the_numbers_of_figure_5_by_hand(tmp_path):
     rows = ARTEFACTS["fig5"].make(data).data.rows
     over_m_vi = [row[2] for row in rows if row[0] == "M-VI"]
     np.testing.assert_allclose(over_m_vi, 200.0, atol=0.1)
-    assert all(math.isnan(row[3]) for row in rows)  # MinAtar has no reference scores
+    assert all(math.isnan(row[-1]) for row in rows)  # MinAtar has no reference scores
 
 
 def test_a_run_that_diverged_keeps_its_last_value_and_is_named(tmp_path):
@@ -150,14 +329,13 @@ def test_a_run_that_diverged_keeps_its_last_value_and_is_named(tmp_path):
     lines = broken.directory.evaluations.read_text().splitlines()[:4]
     broken.directory.evaluations.write_text("\n".join(lines) + "\n")
     runs = [
-        Run(**{**vars(run), "status": "diverged", "reason": "values exploded"})
-        if run is broken
-        else run
+        replace(run, status="diverged", reason="values exploded") if run is broken else run
         for run in whole.runs
     ]
     drawing = ARTEFACTS["fig6-left"].make(StudyData("test", "", None, tuple(runs)))
     assert verdict(drawing.findings) == "agrees"
-    assert any("values exploded" in setting for setting in drawing.settings)
+    told = "naive: 1 of 4 runs diverged and keep their last value, such as CartPole-v1, seed 0: "
+    assert f"{told}values exploded" in drawing.settings
     naive = [row for row in drawing.data.rows if row[1] == "naive"]
     assert len(naive) == POINTS
 
@@ -181,6 +359,6 @@ def test_the_paper_s_scale_is_the_paper_s():
     assert len({run.seed for run in plans["fig5"].runs}) == 3
     temperatures = {run.label: config_of(run).temperature for run in plans["fig4"].runs}
     assert temperatures == {"MVI(2)": 10.0, "M-VI": 0.03, "Tsallis-VI": 10.0}
-    assert len(plans["sweep"].runs) == 2 * 25
+    assert len(plans["sweep"].runs) == 2 * 25 * 3
     assert set(GAMES) <= set(ATARI)
     assert len(GAMES) == len(set(GAMES)) == 35

@@ -338,6 +338,6 @@ def test_the_verdict_says_where():
     good, bad = finding("a", "here", True), finding("a", "there", False)
     assert drawings.verdict([good]) == "agrees"
     assert drawings.verdict([bad]) == "does not agree"
-    assert drawings.verdict([good, bad]) == "agrees in part: a only for here"
+    assert drawings.verdict([good, bad]) == "agrees in part: “a” only for here"
     other = finding("b", "here", False)
-    assert drawings.verdict([good, other]) == "agrees in part: b nowhere"
+    assert drawings.verdict([good, other]) == "agrees in part: “b” not for here"

@@ -51,6 +51,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     place = "directory for the files (default: out/NAME, with the scale if it has one)"
     add("--out", type=Path, metavar="DIR", help=place)
     add("--force", action="store_true", help="replace files that exist with other content")
+    _add_options_of_studies(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_options_of_studies(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("artefacts that are studies")
     add = group.add_argument
     scale = "smoke: a minute; small: about an hour on two cores (default); full: the paper's"
@@ -59,7 +64,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add("--studies", type=Path, metavar="DIR", help=studies)
     add("--quiet", action="store_true", help="no progress")
     add_engine_options(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -71,19 +75,22 @@ def run(options: argparse.Namespace) -> int:
             raise UsageError(
                 f"paper: --out and --force need a name, one of: {', '.join(ARTEFACTS)}"
             )
+        _refuse_options_of_studies(options, "the list trains nothing")
         list_artefacts()
         return 0
     artefact = _find(options.name)
     if artefact.experiment is None:
-        _refuse_options_of_studies(options)
+        _refuse_options_of_studies(options, f"{options.name} trains nothing")
         return _make(artefact, options)
     return _study(artefact, options)
 
 
-def _refuse_options_of_studies(options: argparse.Namespace) -> None:
-    for option in ("scale", "studies", "workers"):
-        if getattr(options, option) is not None:
-            raise UsageError(f"paper: {options.name} trains nothing, so it has no --{option}")
+def _refuse_options_of_studies(options: argparse.Namespace, why: str) -> None:
+    untouched = argparse.ArgumentParser()
+    _add_options_of_studies(untouched)
+    for option, default in vars(untouched.parse_args([])).items():
+        if getattr(options, option) != default:
+            raise UsageError(f"paper: {why}, so it has no --{option}")
 
 
 def _find(name: str) -> Artefact:
@@ -111,8 +118,9 @@ def _study(artefact: Artefact, options: argparse.Namespace) -> int:
     from mviq.runs.directory import RunError
     from mviq.studies.running import Options
 
-    _check_place(_place(artefact, options))
     scale, parent = _scale(options), options.studies or Path("studies")
+    for place in (_place(artefact, options), parent):
+        _check_place(place)
     try:
         chosen = engine_options(options)
         how = Options(quiet=options.quiet, measure=scale != "smoke", **chosen)
@@ -123,6 +131,8 @@ def _study(artefact: Artefact, options: argparse.Namespace) -> int:
         drawing = drawn(artefact, scale, directory)
     except (RunError, ValueError) as mistake:
         raise UsageError(f"paper: {mistake}") from None
+    except OSError as mistake:
+        raise UsageError(f"paper: cannot use {mistake.filename}: {mistake.strerror}") from None
     _write(artefact, drawing, options)
     print(f"the study: {directory} ('mviq report {directory}' shows all of it)")
     return outcome.exit_code

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from mviq.paper.artefacts import ARTEFACTS, Artefact
-from mviq.paper.experiments import SCALES
+from mviq.paper.experiments import SCALES, TIMES
 
 if TYPE_CHECKING:  # the list must not wait for Matplotlib
     from mviq.paper.drawing import Drawing
@@ -24,6 +24,7 @@ def list_artefacts() -> None:
         table.add_row(artefact.name, artefact.shows, artefact.claim, _cost(artefact))
     console = Console()
     console.print(table)
+    console.print(f"cost: {TIMES}", highlight=False)
     console.print("make one with 'mviq paper NAME'; theorems: 'mviq verify'", highlight=False)
 
 
@@ -48,6 +49,7 @@ def report(artefact: Artefact, drawing: "Drawing", paths: Sequence[Path]) -> Non
             table.add_row("", _MARKS[test.holds], test.where, test.measured.replace("[", r"\["))
         console.print(table)
     console.print(f"the paper's claim: {artefact.claim}")
-    console.print(f"verdict: {verdict(drawing.findings)}")
+    proviso = f", {drawing.proviso}" if drawing.proviso else ""
+    console.print(f"verdict: {verdict(drawing.findings)}{proviso}")
     for path in paths:
         print(path)

@@ -1,8 +1,7 @@
 """Curves along q: what figures 1 and 2 are made of, and how it looks."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,17 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mviq.paper.drawing import Data
-from mviq.reports.style import BLACK, BLUE, GREEN, ORANGE, PINK
+from mviq.paper.panels import LOOK_OF_Q
 
 Floats = NDArray[np.float64]
-
-_LINES: Mapping[float, tuple[str, Any]] = {
-    1: (BLACK, "solid"),
-    2: (BLUE, (0, (6, 1.2))),
-    3: (GREEN, (0, (4, 1.2, 1, 1.2))),
-    4: (ORANGE, (0, (2.2, 1.2))),
-    5: (PINK, (0, (1, 1))),
-}
 
 
 @dataclass(frozen=True)
@@ -71,8 +62,7 @@ def two_rows(upper: str, lower: str) -> tuple[Figure, list[Axes], list[Axes]]:
 def draw_family(axes: Axes, curves: Iterable[Curve], panel: str) -> None:
     """Draw the curves of a panel for q = 1 to 5, each q with its own colour and dashes."""
     for one in of_panel(curves, panel):
-        colour, dashes = _LINES[one.q]
-        axes.plot(one.x, one.y, color=colour, linestyle=dashes, label=f"$q={one.q:g}$")
+        axes.plot(one.x, one.y, label=f"$q={one.q:g}$", **LOOK_OF_Q[one.q])
 
 
 def data_of(curves: Iterable[Curve]) -> Data:

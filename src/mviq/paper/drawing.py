@@ -41,6 +41,8 @@ class Drawing:
     data: Data
     settings: Sequence[str]
     findings: Sequence[Finding]
+    proviso: str = ""
+    """What the verdict must not be read without."""
 
 
 _WORDS = {True: "agrees", False: "does not agree", None: "not enough evidence"}
@@ -49,12 +51,16 @@ _WORDS = {True: "agrees", False: "does not agree", None: "not enough evidence"}
 def verdict(findings: Iterable[Finding]) -> str:
     """Say in one line whether the claims hold: everywhere, nowhere, only where, or not decided.
 
+    More than four places are counted, not named.
+
     >>> verdict([Finding("flatter", "x > 1", "", True), Finding("flatter", "x < 1", "", False)])
-    'agrees in part: flatter only for x > 1'
+    'agrees in part: “flatter” only for x > 1'
     >>> verdict([Finding("higher", "Pong", "1 seed", None)])
     'not enough evidence'
     >>> verdict([Finding("higher", "Pong", "", True), Finding("higher", "Hero", "", None)])
-    'agrees in part: higher for Pong, not decided for Hero'
+    'agrees in part: “higher” for Pong, not decided for Hero'
+    >>> verdict([Finding("up", game, "", game > "B") for game in ("A", "C", "D", "E", "F")])
+    'agrees in part: “up” only in 4 of 5 cases'
     """
     places = by_claim(findings)
     answers = {test.holds for tests in places.values() for test in tests}
@@ -75,20 +81,23 @@ def by_claim(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
 
 def _only(claim: str, tests: Sequence[Finding]) -> str:
     """Say where a claim holds and where that is not decided; elsewhere it does not."""
-    holds, undecided = (_places(tests, answer) for answer in (True, None))
-    refuted = any(test.holds is False for test in tests)
+    holds, undecided, refuted = (_places(tests, answer) for answer in (True, None, False))
     said = []
     if holds:
-        said.append(f"{'only ' if refuted else ''}for {holds}")
+        said.append(f"{'only ' if refuted else ''}{holds}")
     elif refuted:
-        said.append("nowhere")
+        said.append("nowhere" if len(tests) > 1 else f"not {refuted}")
     if undecided:
-        said.append(f"not decided for {undecided}")
-    return f"{claim} {', '.join(said)}"
+        said.append(f"not decided {undecided}")
+    return f"“{claim}” {', '.join(said)}"
 
 
-def _places(tests: Iterable[Finding], answer: bool | None) -> str:
-    return " and ".join(test.where for test in tests if test.holds is answer)
+def _places(tests: Sequence[Finding], answer: bool | None) -> str:
+    """Name the places with some answer, or count them if there are too many to name."""
+    places = [test.where for test in tests if test.holds is answer]
+    if places and len(tests) > 4:
+        return f"in {len(places)} of {len(tests)} cases"
+    return f"for {' and '.join(places)}" if places else ""
 
 
 def files(drawing: Drawing) -> dict[str, bytes]:

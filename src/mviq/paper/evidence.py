@@ -30,7 +30,12 @@ def drawn(artefact: Artefact, scale: Scale, study: Path) -> Drawing:
     if scale == "smoke":
         findings = [replace(finding, holds=None) for finding in findings]
     remark = f"scale {scale}: {experiment.cost(scale)}; {experiment.remarks[scale]}"
-    return replace(drawing, settings=(remark, *drawing.settings), findings=findings)
+    return replace(
+        drawing,
+        settings=(remark, *drawing.settings),
+        findings=findings,
+        proviso=experiment.stand_in(scale),
+    )
 
 
 def _experiment(artefact: Artefact) -> Experiment:

@@ -1,8 +1,7 @@
 """The paper's experiments as studies, each at three scales: the data, and nothing but the data.
 
-``full`` is the paper's own scale, for a cluster; ``small`` takes about an hour on two cores;
-``smoke`` a minute, to see that everything works. Where the paper is silent the choice is ours and
-said here.
+``full`` is the paper's own scale; ``smoke`` is there to see that everything works. Where the paper
+is silent the choice is ours and said here.
 """
 
 import math
@@ -12,6 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 Scale: TypeAlias = Literal["smoke", "small", "full"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
+TIMES = "smoke takes about a minute, small about an hour on two cores; full is for a cluster"
 
 GAMES = (
     *("Alien", "Amidar", "Assault", "Asterix", "Asteroids", "BankHeist", "BattleZone"),
@@ -45,6 +45,15 @@ class Experiment:
         own = self.scales[scale]
         settings = {**self.common.get("settings", {}), **own.get("settings", {})}
         return {"name": f"{self.name}-{scale}", **self.common, **own, "settings": settings}
+
+    def stand_in(self, scale: Scale) -> str:
+        """Say it where a scale has other environments than the paper.
+
+        >>> ATARI.stand_in("small"), ATARI.stand_in("full")
+        ('on MinAtar in the place of Atari', '')
+        """
+        small = self.at(scale)["environments"][0].startswith("MinAtar/")
+        return "on MinAtar in the place of Atari" if small else ""
 
     def cost(self, scale: Scale) -> str:
         """Return how many runs a scale has, and how many steps each.
@@ -204,18 +213,22 @@ SWEEP = Experiment(
         },
         "small": {
             "environments": ["MinAtar/Asterix-v1", "MinAtar/Seaquest-v1"],
-            "seeds": 1,
-            "settings": {"total_steps": 80_000, "eval_every": 8_000, "epsilon_fraction": 0.2},
+            "grid": {"munchausen_alpha": [0.5, 0.9, 0.99], "temperature": [1.0, 10.0, 100.0]},
+            "seeds": 3,
+            "settings": {"total_steps": 75_000, "eval_every": 7_500, "epsilon_fraction": 0.2},
         },
         "full": {
             "environments": ["ALE/Asterix-v5", "ALE/Seaquest-v5"],
-            "seeds": 1,
+            "seeds": 3,
             "settings": {"total_steps": 12_500_000},
         },
     },
     remarks={
         "smoke": "two points, 400 steps on MinAtar: nothing is learnt",
-        "small": "MinAtar's Asterix and Seaquest, 80 000 steps, one seed",
-        "full": "Table 2, one seed: the paper does not say how many",
+        "small": (
+            "MinAtar's Asterix and Seaquest, 75 000 steps; of the grid the paper's choice and the "
+            "eight points around it, so that three seeds of each can decide between them"
+        ),
+        "full": "Table 2, 3 seeds: the paper does not say how many for the grid",
     },
 )

@@ -3,8 +3,10 @@
 A difference counts as decided when its 95 % interval says so, not when its estimate does.
 """
 
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from mviq.reports.statistics import (
     interval,
     mean,
     probability_of_improvement,
+    task_means,
 )
 from mviq.reports.statistics.checks import Array
 
@@ -57,19 +60,46 @@ class Learning:
 
 
 def learning(data: StudyData, metric: str = "eval") -> Learning:
-    """Read a metric of a study; what is missing or broken off stands in the notes."""
-    curves, notes = {}, [f"{run.title}: {run.status}, {run.reason}" for run in _troubled(data)]
-    for label in data.labels:
-        records = [_to_the_end(run, metric) for run in data.runs if _usable(run, label)]
-        if not any(record.steps.size for record in records):
-            raise ValueError(f"no run of {label} has got far enough to say anything of {metric}")
-        curves[label] = align(records, tasks=data.envs, seeds=data.seeds)
-        notes += [f"{label}: {note}" for note in curves[label].notes]
-    return Learning(metric, data.envs, curves, tuple(notes))
+    """Read a metric of a study; what is missing or broken off stands in the notes.
+
+    A label of which nothing is known, because all its runs diverged too early, keeps its place.
+    """
+    records = {
+        label: [_to_the_end(run, metric) for run in data.runs if _usable(run, label)]
+        for label in data.labels
+    }
+    known = {
+        label: align(own, tasks=data.envs, seeds=data.seeds)
+        for label, own in records.items()
+        if any(record.steps.size for record in own)
+    }
+    if not known:
+        raise ValueError(f"no run has got far enough to say anything of {metric}")
+    unknown = _unknown(next(iter(known.values())))
+    curves = {label: known.get(label, unknown) for label in data.labels}
+    notes = [f"{label}: {note}" for label, own in curves.items() for note in own.notes]
+    return Learning(metric, data.envs, curves, (*_troubles(data), *notes))
 
 
-def _troubled(data: StudyData) -> list[Run]:
-    return [run for run in data.runs if run.status != "finished"]
+def _unknown(other: Aligned) -> Aligned:
+    """Return curves of the same shape as others, of which no point is known."""
+    curves = np.full_like(other.curves, np.nan)
+    return replace(other, curves=curves, notes=("no run has got far enough to be drawn",))
+
+
+def _troubles(data: StudyData) -> list[str]:
+    """Say for every label how many of its runs did not finish, and why one of them did not."""
+    total = Counter(run.label for run in data.runs)
+    groups: dict[tuple[str, str], list[Run]] = {}
+    for run in data.runs:
+        if run.status != "finished":
+            groups.setdefault((run.label, run.status), []).append(run)
+    return [
+        f"{label}: {len(runs)} of {total[label]} runs {status}"
+        f" {'and keep their last value' if status == 'diverged' else 'and are left out'}, such as "
+        f"{runs[0].env}, seed {runs[0].seed}: {runs[0].reason}"
+        for (label, status), runs in groups.items()
+    ]
 
 
 def _usable(run: Run, label: str) -> bool:
@@ -92,7 +122,7 @@ def _to_the_end(run: Run, metric: str) -> Record:
 
 def standard_error(curves: Array) -> Interval:
     """Return the mean of curves ``(seeds, points)``, one standard error below and above."""
-    found = np.nanmean(curves, axis=0)
+    found = task_means(curves)
     count = (~np.isnan(curves)).sum(axis=0)
     enough = np.where(count > 1, count, np.nan)
     squares = np.nansum((curves - found) ** 2, axis=0)
@@ -100,14 +130,14 @@ def standard_error(curves: Array) -> Interval:
     return Interval(found, found - error, found + error)
 
 
-def confidence(curves: Array) -> Interval:
-    """Return the mean of curves ``(seeds, points)`` with its 95 % interval at every point."""
-    return curve_interval(mean, curves[:, None])
+def confidence(curves: Array, least: float = -math.inf) -> Interval:
+    """Return the mean of curves ``(seeds, points)``, never below ``least``, and 95 % intervals."""
+    return curve_interval(mean, curves[:, None], bounds=(least, math.inf))
 
 
-def difference(new: Array, old: Array) -> Interval:
+def difference(new: Array, old: Array, level: float = 0.95) -> Interval:
     """Return mean(new) − mean(old) with its interval; both have shape ``(seeds, tasks)``."""
-    return interval(lambda x, y: mean(x) - mean(y), new, old)
+    return interval(lambda x, y: mean(x) - mean(y), new, old, level=level)
 
 
 def change(later: Array, earlier: Array) -> Interval:
@@ -116,8 +146,22 @@ def change(later: Array, earlier: Array) -> Interval:
 
 
 def more_often(new: Array, old: Array) -> Interval:
-    """Return how likely a run of ``new`` is above one of ``old``, with its interval."""
-    return interval(probability_of_improvement, new, old, bounds=(0.0, 1.0))
+    """Return how likely a run of ``new`` is above one of ``old``, with its interval.
+
+    Runs that are all on one side look certain to a bootstrap. If chance alone puts them there in
+    more than 5 % of all orders, two-sided, the interval is all that a probability can be: so it is
+    with three seeds of each in one task, not in two.
+
+    >>> high, low = np.array([[4.0], [5.0], [6.0]]), np.array([[1.0], [2.0], [3.0]])
+    >>> spoken(more_often(high, low)), spoken(more_often(high.repeat(2, 1), low.repeat(2, 1)))
+    ('1 [0, 1]', '1 [1, 1]')
+    """
+    found = interval(probability_of_improvement, new, old, bounds=(0.0, 1.0))
+    runs = [(~np.isnan(scores)).sum(axis=0).tolist() for scores in (new, old)]
+    orders = math.prod(math.comb(m + n, m) for m, n in zip(*runs, strict=True))
+    if np.isnan(found.low) or 2 / orders <= 0.05:
+        return found
+    return replace(found, low=np.zeros(()), high=np.ones(()))
 
 
 def above(found: Interval, level: float = 0.0) -> bool | None:
@@ -146,8 +190,10 @@ def spoken(found: Interval) -> str:
     >>> spoken(Interval(0.25, 0.125, 0.5))
     '0.25 [0.125, 0.5]'
     """
+    if np.isnan(found.estimate):
+        return "no score"
     if np.isnan(found.low):
-        return f"{found.estimate:.3g} (one seed: no interval)"
+        return f"{found.estimate:.3g} (no interval: fewer than two seeds somewhere)"
     return f"{found.estimate:.3g} [{found.low:.3g}, {found.high:.3g}]"
 
 

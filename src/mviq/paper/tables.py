@@ -1,15 +1,27 @@
-"""Tables 1 and 2: the paper's settings beside those of our presets, field by field."""
+"""Tables 1 and 2: the paper's settings beside those of our presets, line by line.
+
+Layers, activations and optimiser are those of an agent built by the preset. Only the shapes of
+observations and actions count for that, so that no game has to be installed.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from stable_baselines3.common.vec_env import DummyVecEnv
+from torch import nn
+
 from mviq.paper.drawing import Data, Drawing, Finding
+from mviq.runs.building import make_agent
 from mviq.runs.config import Config
 from mviq.runs.presets import resolve
 
 
 class Row(NamedTuple):
-    """A line of a table: what it is called there, our field, and the value printed."""
+    """A line of a table: what it is called there, our field or part, and the value printed."""
 
     printed: str
     field: str
@@ -21,7 +33,9 @@ TABLE_1 = (
     Row("interaction period C", "train_every", 4),
     Row("buffer size", "buffer_size", 50_000),
     Row("batch size", "batch_size", 128),
-    Row("Q-network", "hidden", (512, 512)),
+    Row("Q-network", "layers", ("FC512", "FC512")),
+    Row("activation units", "activations", ("ReLU",)),
+    Row("optimizer", "optimizer", "Adam"),
     Row("learning rate", "learning_rate", 1e-3),
     Row("discount γ", "gamma", 0.99),
     Row("ε, from the beginning", "epsilon_start", 0.01),
@@ -37,12 +51,14 @@ TABLE_2 = (
     Row("buffer size", "buffer_size", 1_000_000),
     Row("batch size", "batch_size", 32),
     Row("update period I", "target_every", 8_000),
+    Row("Q-network", "layers", ("Conv32 8×8/4", "Conv64 4×4/2", "Conv64 3×3/1", "FC512")),
+    Row("activation units", "activations", ("ReLU",)),
+    Row("optimizer", "optimizer", "Adam"),
     Row("learning rate", "learning_rate", 1e-4),
     Row("discount γ", "gamma", 0.99),
     Row("ε at first", "epsilon_start", 1.0),
     Row("ε at last", "epsilon_end", 0.01),
     Row("share of learning", "epsilon_fraction", 0.1),
-    Row("Q-network: conv 32, 64, 64, FC512", "network", "nature"),
 )
 MVI_2 = (*TABLE_2, Row("τ of MVI(q)", "temperature", 10.0), Row("α", "munchausen_alpha", 0.9))
 M_VI = (*TABLE_2, Row("τ of M-VI", "temperature", 0.03), Row("α", "munchausen_alpha", 0.9))
@@ -72,8 +88,9 @@ def second() -> Drawing:
 def _table(name: str, columns: Mapping[str, tuple[Sequence[Row], Config]]) -> Drawing:
     findings, cells = [], []
     for label, (rows, config) in columns.items():
+        given = {**asdict(config), **_built(config)}
         for row in rows:
-            ours = getattr(config, row.field)
+            ours = given[row.field]
             measured = (
                 f"{row.printed}: {_plain(row.value)} there, {row.field} = {_plain(ours)} here"
             )
@@ -84,5 +101,37 @@ def _table(name: str, columns: Mapping[str, tuple[Sequence[Row], Config]]) -> Dr
     return Drawing(name, None, data, settings, findings)
 
 
+class _Shapes(gymnasium.Env[Any, Any]):
+    """An environment of which nothing is needed but its spaces."""
+
+    action_space = spaces.Discrete(4)
+
+    def __init__(self, network: str) -> None:
+        pictures = spaces.Box(0, 255, (4, 84, 84), np.uint8)
+        self.observation_space = spaces.Box(-1, 1, (4,)) if network == "mlp" else pictures
+
+
+def _built(config: Config) -> dict[str, Any]:
+    """Return what an agent is made of: hidden layers, activations and the optimiser."""
+    env = DummyVecEnv([lambda: _Shapes(config.network)])
+    policy = make_agent(replace(config, buffer_size=config.batch_size), env).policy
+    online = next(policy.children())
+    parts = [part for part in online.modules() if not list(part.children())]
+    layers = [part for part in parts if isinstance(part, nn.Linear | nn.Conv2d)]
+    others = {type(part).__name__ for part in parts if part not in layers} - {"Flatten"}
+    return {
+        "layers": tuple(map(_layer, layers[:-1])),
+        "activations": tuple(sorted(others)),
+        "optimizer": type(policy.optimizer).__name__,
+    }
+
+
+def _layer(part: nn.Linear | nn.Conv2d) -> str:
+    if isinstance(part, nn.Linear):
+        return f"FC{part.out_features}"
+    height, width = part.kernel_size
+    return f"Conv{part.out_channels} {height}×{width}/{part.stride[0]}"
+
+
 def _plain(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
+from mviq.reports.heat_map import heat_map
 from mviq.reports.style import BLUE, GREY, ORANGE, STYLE, settle
 from mviq.studies.plan import spoken
 from mviq.studies.tuning_results import GIVEN_UP, Outcome, TrialResult
@@ -111,16 +112,7 @@ def _heat_map(axes: Axes, outcome: Outcome, x: tuple[str, Choices], y: tuple[str
     for trial in outcome.ranked:
         row, column = y[1].values.index(trial.chosen[y[0]]), x[1].values.index(trial.chosen[x[0]])
         values[row, column] = trial.score
-    drawn = axes.imshow(values, origin="lower", aspect="auto", cmap="viridis")
-    axes.grid(False)
-    _prepare(axes, "x", x[1])
-    _prepare(axes, "y", y[1])
-    middle = (np.nanmin(values) + np.nanmax(values)) / 2
-    for (row, column), value in np.ndenumerate(values):
-        text = "–" if np.isnan(value) else f"{value:.3g}"
-        colour = "white" if value <= middle else "black"
-        axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=8)
-    return drawn
+    return heat_map(axes, values, *([spoken(value) for value in p.values] for p in (x[1], y[1])))
 
 
 def _points(
