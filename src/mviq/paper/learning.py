@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mviq.paper.drawing import Data
-from mviq.reports.comparison import final_points
+from mviq.reports.comparison import counts, final_points
 from mviq.reports.reading import Run, StudyData
 from mviq.reports.statistics import (
     Aligned,
     Interval,
-    Record,
     align,
     area_under_curve,
     curve_interval,
@@ -65,7 +64,7 @@ def learning(data: StudyData, metric: str = "eval") -> Learning:
     A label of which nothing is known, because all its runs diverged too early, keeps its place.
     """
     records = {
-        label: [_to_the_end(run, metric) for run in data.runs if _usable(run, label)]
+        label: [run.whole_record(metric) for run in data.runs if run.label == label and counts(run)]
         for label in data.labels
     }
     known = {
@@ -100,24 +99,6 @@ def _troubles(data: StudyData) -> list[str]:
         f"{runs[0].env}, seed {runs[0].seed}: {runs[0].reason}"
         for (label, status), runs in groups.items()
     ]
-
-
-def _usable(run: Run, label: str) -> bool:
-    return run.label == label and run.status in ("finished", "diverged")
-
-
-def _to_the_end(run: Run, metric: str) -> Record:
-    """Return a record; an agent that diverged does not recover, so its last value is kept."""
-    record = run.record(metric)
-    end = float(run.settings["total_steps"])
-    if run.status == "finished" or record.steps.size == 0 or record.end >= end:
-        return record
-    return Record(
-        record.task,
-        record.seed,
-        np.append(record.steps, end),
-        np.append(record.values, record.values[-1]),
-    )
 
 
 def standard_error(curves: Array) -> Interval:

@@ -174,7 +174,7 @@ def _baseline(study: StudyData, choices: Choices, labels: Sequence[str]) -> str 
     return next((label for label in plain if label in labels), labels[0])
 
 
-def counts(run: Run, which: Which) -> bool:
+def counts(run: Run, which: Which = "ended") -> bool:
     """Return whether a run is among those that count."""
     ended = ("finished", "diverged") if which == "ended" else ("finished",)
     return which == "all" or run.status in ended
