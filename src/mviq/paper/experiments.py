@@ -59,12 +59,12 @@ class Experiment:
         """Return how many runs a scale has, and how many steps each.
 
         >>> CARTPOLE_Q.cost("full")
-        '200 runs of 2.5e+05 steps'
+        '200 runs of 250,000 steps'
         """
         study = self.at(scale)
         points = math.prod(map(len, study.get("grid", {}).values()))
         runs = len(study["environments"]) * len(study["algorithms"]) * points * study["seeds"]
-        return f"{runs} runs of {study['settings']['total_steps']:.3g} steps"
+        return f"{runs} runs of {study['settings']['total_steps']:,} steps"
 
 
 _TABLE_1 = "Table 1; 2.5e5 steps as in the text, the table says 5e5"
