@@ -19,7 +19,7 @@ class RunStatus:
     planned: PlannedRun
     state: State
     step: int = 0
-    """How far it has come; of one at work, where it last logged."""
+    """How far it has come, as far as is written down."""
     message: str = ""
     """Why it failed or diverged."""
     was_killed: bool = False
@@ -50,8 +50,9 @@ def status_of(directory: StudyDirectory, planned: PlannedRun) -> RunStatus:
     if failure is not None:
         when = saved if failure.when is None else failure.when
         return RunStatus(planned, "failed", when, failure.reason, failure.killed, saved)
-    state = "interrupted" if run.config_file.is_file() else "waiting"
-    return RunStatus(planned, state, saved, saved=saved)
+    if not run.config_file.is_file():
+        return RunStatus(planned, "waiting", saved=saved)
+    return RunStatus(planned, "interrupted", max(saved, logged_step(run)), saved=saved)
 
 
 def saved_step(run: RunDirectory) -> int:
