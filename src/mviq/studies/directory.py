@@ -128,7 +128,7 @@ class StudyDirectory:
         if missing and not drop:
             raise ValueError(
                 f"{self.path} belongs to another study: {_lacking(missing[0], plan)} "
-                f"({len(missing)} of {len(planned)} runs); give it another name or --out, or use --drop"
+                f"({len(missing)} of {len(planned)} runs); give it another name, or --drop"
             )
 
     def settle(self, study_file: str, plan: Plan, drop: bool = False) -> None:
