@@ -14,13 +14,13 @@ from mviq.studies.tuning_file import search_from
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/studies.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/studies.md", "docs/paper.md"])
 def test_the_study_files_in_the_documents(document):
     files = re.findall(r"```yaml\n(.*?)```", (ROOT / document).read_text(), flags=re.DOTALL)
     assert files
     for text in files:
         plan = expand(study_from(yaml.safe_load(text)))
-        assert {run.seed for run in plan.runs} == set(range(5))
+        assert {run.seed for run in plan.runs} in ({0, 1}, set(range(5)))
 
 
 def test_the_searches_in_the_document():
