@@ -198,13 +198,31 @@ def test_finished_runs_without_a_score_are_counted(tmp_path):
     )
 
 
-def test_an_environment_without_a_score_of_one_label_is_left_out_of_averages(tmp_path):
-    write_study(tmp_path, {**TWO, ("DQN", OTHER): [curve(3), curve(4)]})
+def test_of_two_labels_an_environment_without_a_score_of_one_is_left_out(tmp_path):
+    write_study(tmp_path, {**TWO, ("DQN", OTHER): [curve(3), curve(4)]}, baseline="DQN")
     found = make_report(tmp_path, Choices())
     assert [e.env for e in found.comparison.shared] == [ENV]
-    note = "Acrobot-v1 is not in the averages: no score of MVI(2)"
-    assert note in found.comparison.notes
+    said = f"Not in these averages: {OTHER} (no score of MVI(2)). They are over {ENV} alone."
+    assert found.verdict.cautions[0] == said
+    assert {row.label: (row.runs, row.planned) for row in found.summary.rows} == {
+        "DQN": (3, 5),
+        "MVI(2)": (3, 3),
+    }
+    page = files(found, ["html"])["report.html"].decode()
+    assert "2 algorithms · 1 averaged of 2 environments" in page
+    assert found.figures["aggregates"].caption.startswith(f"Final scores over {ENV}, ")
     assert len(found.figures["curves"].panels) == 2
+
+
+def test_of_three_labels_the_one_without_a_score_somewhere_is_not_ranked(tmp_path):
+    others = {("DQN", OTHER): [curve(3)] * 3, ("M-DQN", OTHER): [curve(4)] * 3}
+    write_study(tmp_path, {**TWO, ("M-DQN", ENV): [curve(x) for x in NEW], **others})
+    found = make_report(tmp_path, Choices())
+    assert [e.env for e in found.comparison.shared] == [ENV, OTHER]
+    assert found.verdict.cautions[0] == f"Not ranked: MVI(2) (no score in {OTHER})."
+    last = found.summary.rows[-1]
+    assert (last.label, last.numbers, last.runs, last.planned) == ("MVI(2)", {}, 0, 3)
+    assert "MVI(2)" in [series.label for series in found.figures["curves"].panels[0].series]
 
 
 def test_a_study_that_has_only_begun_has_a_report(tmp_path):

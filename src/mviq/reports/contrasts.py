@@ -36,7 +36,7 @@ def aggregates(comparison: Comparison, rows: tuple[Row, ...]) -> FigureData | No
         )
         for statistic in statistics
     )
-    caption = "Final scores over all environments, with 95 % intervals."
+    caption = f"Final scores over {comparison.over}, with 95 % intervals."
     return FigureData("aggregates", "Final scores", caption, "intervals", panels)
 
 

@@ -97,7 +97,7 @@ def sample_efficiency(comparison: Comparison) -> FigureData | None:
     axis = "agent steps" if same else "% of the training steps"
     panel = Panel("", axis, f"interquartile mean, {comparison.scale.unit}", series)
     caption = (
-        "The interquartile mean of all runs in all environments along training, with a 95 % "
+        f"The interquartile mean of all runs in {comparison.over} along training, with a 95 % "
         "interval at each point: higher on the left is faster."
     )
     return FigureData("sample-efficiency", "Sample efficiency", caption, "curves", (panel,))
@@ -120,7 +120,7 @@ def _on_one_axis(comparison: Comparison) -> tuple[Array, Mapping[str, Array]]:
             np.searchsorted(100 * e.steps / e.steps[-1], x * (1 + 1e-12), side="right") - 1
             for e in shared
         ]
-    return x, {label: _stack(comparison, label, shared, places) for label in comparison.labels}
+    return x, {label: _stack(comparison, label, shared, places) for label in comparison.ranked}
 
 
 def _stack(

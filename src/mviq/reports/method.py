@@ -17,7 +17,8 @@ def method(comparison: Comparison) -> dict[str, str]:
         "environments, of the means over runs; the interquartile mean is the mean of the middle "
         "half of all runs in all environments. With one environment the median would be the mean, "
         "and is not shown. The area under the curve is the time average of a learning curve, "
-        "averaged likewise.",
+        "averaged likewise. Where a label has no score in an environment, one of the two is left "
+        "out, the one that takes fewer scores with it.",
         "Intervals": f"{100 * LEVEL:g} % stratified bootstrap: the runs of each environment are "
         "drawn again, with replacement, and the distance of both ends from the estimate is "
         "widened for few runs (the default of mviq.reports.statistics.interval). "

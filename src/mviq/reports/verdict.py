@@ -102,8 +102,8 @@ def _chance(comparison: Comparison, summary: Summary, leader: str) -> list[str]:
 
 
 def _cautions(comparison: Comparison, summary: Summary) -> tuple[str, ...]:
-    found = [*_missing(comparison), *_unmeasured(comparison)]
-    fewest = _fewest(summary, *comparison.labels)
+    found = [*comparison.left_out, *_missing(comparison), *_unmeasured(comparison)]
+    fewest = _fewest(summary, *comparison.ranked)
     if 0 < fewest < FEW_RUNS:
         runs = counted(fewest, "run")
         found.append(f"Only {runs} per environment and label: read this as a first look.")
@@ -112,9 +112,9 @@ def _cautions(comparison: Comparison, summary: Summary) -> tuple[str, ...]:
                 "A probability whose interval has no width is not certain: so few runs can lie "
                 "apart by chance."
             )
-    if len(comparison.labels) > MANY_LABELS:
+    if len(comparison.ranked) > MANY_LABELS:
         found.append(
-            f"The highest of {len(comparison.labels)} labels was also the luckiest: repeat it with "
+            f"The highest of {len(comparison.ranked)} labels was also the luckiest: repeat it with "
             "new seeds before relying on its score."
         )
     return tuple(found)

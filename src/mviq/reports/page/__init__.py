@@ -103,14 +103,20 @@ def _caption(report: Report) -> str:
 
 
 def _facts(report: Report) -> list[str]:
-    study = report.comparison.study
+    comparison, study = report.comparison, report.comparison.study
     finished = sum(run.status == "finished" for run in study.runs)
     return [
-        counted(len(study.labels), "algorithm"),
-        counted(len(study.envs), "environment"),
+        _part(len(comparison.ranked), len(study.labels), "algorithm"),
+        _part(len(comparison.shared), len(study.envs), "environment"),
         counted(len(study.seeds), "seed"),
         f"{finished} of {counted(len(study.runs), 'run')} finished",
     ]
+
+
+def _part(averaged: int, planned: int, word: str) -> str:
+    """Return how many there are, and how many of them count if not all do."""
+    few = f"{averaged} averaged of " if averaged != planned else ""
+    return f"{few}{counted(planned, word)}"
 
 
 def _row(report: Report, row: SummaryRow, names: Sequence[str]) -> dict[str, Any]:
