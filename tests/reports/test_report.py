@@ -244,6 +244,14 @@ def test_a_baseline_that_is_not_there_is_named(tmp_path):
     write_study(tmp_path, TWO)
     with pytest.raises(ValueError, match=r"baseline must be one of DQN, MVI\(2\), got 'PPO'"):
         make_report(tmp_path, Choices(baseline="PPO"))
+    write_study(tmp_path / "other", TWO, baseline="AL")
+    with pytest.raises(ValueError, match=r"got 'AL' from the study file"):
+        make_report(tmp_path / "other", Choices())
+
+
+def test_a_baseline_is_found_without_regard_to_case(tmp_path):
+    found = compare(read_study(write_study(tmp_path, TWO)), Choices(baseline="mvi(2)"))
+    assert found.baseline == "MVI(2)"
 
 
 def test_without_a_word_on_the_baseline_it_is_dqn(tmp_path):

@@ -12,6 +12,7 @@ import numpy as np
 from mviq.reports.averaging import complete, left_out, some
 from mviq.reports.reading import SCORES, Run, StudyData
 from mviq.reports.scales import Scale, scale_of
+from mviq.reports.selection import baseline_of, restricted, wishes
 from mviq.reports.statistics import Aligned, align, area_under_curve, comparable
 from mviq.reports.statistics.checks import Array, check_at_least, check_choice
 
@@ -40,6 +41,10 @@ class Choices:
     without the diverged ones; or ``all``, also the others, as far as they came."""
     seed: int = 0
     """Of the bootstrap."""
+    only: Sequence[str] = ()
+    """Labels and environments to report, by name or pattern; none: all."""
+    without: Sequence[str] = ()
+    """Those to leave out."""
 
     def check(self) -> None:
         """Refuse values that are none."""
@@ -141,6 +146,7 @@ class Comparison:
 def compare(study: StudyData, choices: Choices) -> Comparison:
     """Read the scores of a study and put them side by side."""
     choices.check()
+    study = restricted(study, choices.only, choices.without)
     environments = gather(study, choices.metric, choices.which)
     _check_measured(study, choices, environments)
     labels = tuple(label for label in study.labels if any(label in e.curves for e in environments))
@@ -149,7 +155,7 @@ def compare(study: StudyData, choices: Choices) -> Comparison:
     shared = tuple(e for e in environments if e.env in kept)
     finals = [np.concatenate([e.final(x, choices) for x in e.curves]) for e in shared]
     outside = left_out(study.labels, study.envs, scored, ranked, kept) if scored else []
-    baseline = _baseline(study, choices, ranked)
+    baseline = baseline_of(study, choices.baseline, ranked)
     if baseline is not None and baseline not in ranked:
         outside.append(f"Nothing is compared with the baseline {baseline}: it is not ranked.")
         baseline = None
@@ -163,7 +169,10 @@ def compare(study: StudyData, choices: Choices) -> Comparison:
         scale=scale_of(kept, finals),
         baseline=baseline,
         left_out=tuple(outside),
-        notes=tuple(note for e in environments for note in e.notes),
+        notes=(
+            *wishes(choices.only, choices.without),
+            *(note for e in environments for note in e.notes),
+        ),
     )
 
 
@@ -174,16 +183,6 @@ def _check_measured(
         return
     other = "train" if choices.metric == "eval" else "eval"
     raise ValueError(f"no run has {SCORES[choices.metric]}: use --metric {other}")
-
-
-def _baseline(study: StudyData, choices: Choices, labels: Sequence[str]) -> str | None:
-    chosen = choices.baseline or study.baseline
-    if chosen is not None and chosen not in study.labels:
-        raise ValueError(f"baseline must be one of {', '.join(study.labels)}, got {chosen!r}")
-    if chosen is not None or len(labels) < 2:
-        return chosen
-    plain = [run.label for run in study.runs if run.settings.get("algorithm") == "vi"]
-    return next((label for label in plain if label in labels), labels[0])
 
 
 def counts(run: Run, which: Which = "ended") -> bool:
