@@ -357,11 +357,46 @@ def test_environments_of_different_length_share_an_axis_in_per_cent(tmp_path):
 
 
 def test_a_band_much_higher_than_the_lines_is_cut_by_the_frame(tmp_path):
-    panel = report(tmp_path, TWO).figures["curves"].panels[0]
+    ends = {"DQN": (10, 30, 20, 90, -60), "MVI(2)": (25, 60, 50, 0, 0)}
+    scores = {(label, ENV): [curve(end) for end in own] for label, own in ends.items()}
+    panel = report(tmp_path, scores).figures["curves"].panels[0]
     low, high = value_range(panel)
     lines = np.concatenate([series.y for series in panel.series])
     assert low < lines.min() < lines.max() < high
     assert max(series.high.max() for series in panel.series) > high
+
+
+def test_few_runs_are_drawn_themselves_and_many_with_a_band(tmp_path):
+    ends = {"DQN": OLD, "MVI(2)": [*NEW, 1.0, 90.0]}
+    scores = {(label, ENV): [curve(end) for end in own] for label, own in ends.items()}
+    found = report(tmp_path, scores)
+    data = found.figures["curves"]
+    few, many = data.panels[0].series
+    assert many.runs is None
+    np.testing.assert_array_equal(few.runs, [curve(end) for end in OLD])
+    assert not np.isnan(few.low).any()  # for the CSV file
+    axes = drawing.draw(data, found.looks).axes[0]
+    assert (len(axes.lines), len(axes.collections)) == (2 + 3, 1)
+    assert "Thin lines: single runs; from 5 runs on" in data.caption
+    low, high = value_range(data.panels[0])
+    assert low < min(OLD) / 4 < max(OLD) < high
+
+
+def test_intervals_of_diagnostics_stay_where_values_can_be(tmp_path):
+    scores = {("MVI(2)", ENV): [curve(end) for end in (1.0, 9.0, 400.0)]}
+    (data,) = report(tmp_path, scores).diagnostics
+    assert {panel.title: panel.series[0].low.min() for panel in data.panels} == {
+        "Tsallis entropy": 0,
+        "Support size": 1,
+    }
+
+
+def test_a_whisker_that_the_frame_cuts_has_an_arrowhead(tmp_path):
+    found = report(tmp_path, TWO, baseline="DQN")
+    figure = drawing.draw(found.figures["improvement"], found.looks)
+    heads = [line.get_marker() for line in figure.axes[0].lines if line.get_marker() in ("<", ">")]
+    assert heads == [">"]  # the lower end is inside
+    assert len(figure.legends[0].get_patches()) == 1  # bars, not lines
 
 
 def test_labels_of_all_kinds_can_be_drawn(tmp_path):

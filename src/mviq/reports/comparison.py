@@ -18,6 +18,7 @@ from mviq.reports.statistics.checks import Array, check_at_least, check_choice
 
 Which: TypeAlias = Literal["ended", "finished", "all"]
 Measure: TypeAlias = Literal["final", "area"]
+FEW_RUNS = 5  # docs/statistics.md: fewer are for a look, not for a comparison
 FINAL_SHARE = 10  # the final score is the mean over a tenth of the points
 
 

@@ -1,6 +1,6 @@
 """How the numbers of a report were computed, in words, beside the numbers."""
 
-from mviq.reports.comparison import Comparison
+from mviq.reports.comparison import FEW_RUNS, Comparison
 from mviq.reports.curves import POINTS, RESAMPLES
 from mviq.reports.reading import SCORES
 from mviq.reports.statistics.intervals import LEVEL
@@ -25,7 +25,8 @@ def method(comparison: Comparison) -> dict[str, str]:
         f"{TABLE_RESAMPLES} resamples for numbers, {RESAMPLES} for bands, seed {choices.seed}. "
         "With one run there is no interval. The environments are fixed: nothing is said about "
         "others. A band holds at each point, not for the whole curve; where it is much higher than "
-        "the lines the frame cuts it.",
+        f"the lines the frame cuts it. With fewer than {FEW_RUNS} runs figures show the runs "
+        "themselves; the interval is under the pointer and in the CSV file.",
         "Probability of improvement": "The share of pairs, a run of one and a run of the other, in "
         "which the one is better, ties counting half, averaged over environments.",
         "Files": f"Curves have at most {POINTS} points, evenly taken. Figures, tables and CSV "

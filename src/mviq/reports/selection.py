@@ -34,7 +34,7 @@ def wishes(only: Sequence[str], without: Sequence[str]) -> list[str]:
 
 
 def baseline_of(study: StudyData, wanted: str | None, labels: Sequence[str]) -> str | None:
-    """Return what others are compared with: what is wanted, or the study's, DQN, the first label."""
+    """Return what others are compared with: what is wanted, the study's, DQN, the first."""
     chosen, origin = study.baseline, "the study file"
     if wanted is not None:
         alike = [label for label in study.labels if label.casefold() == wanted.casefold()]

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from mviq.reports.comparison import Comparison
+from mviq.reports.comparison import FEW_RUNS, Comparison
 from mviq.reports.numbers import Number, counted, signed, with_interval
 from mviq.reports.statistics import interquartile_mean, interval
 from mviq.reports.statistics.checks import Array
 from mviq.reports.tables import IQM, Summary
 
-FEW_RUNS = 5  # docs/statistics.md: fewer are for a look, not for a comparison
 SEPARABLE = 4  # with fewer, runs of equal labels lie apart by chance too often to say anything
 MANY_LABELS = 5
 

@@ -99,7 +99,13 @@ def _caption(report: Report) -> str:
     scale, baseline = report.comparison.scale, report.comparison.baseline
     against = f" The baseline is {baseline}." if report.summary.chances else ""
     title = f"Final scores: {scale.unit}, with 95 % intervals in brackets."
-    return f"{title} {scale.explanation}{against}"
+    return f"{title} {scale.explanation}{_equal_means(report)}{against}"
+
+
+def _equal_means(report: Report) -> str:
+    if len(report.comparison.shared) != 1 or max(row.runs for row in report.summary.rows) >= 4:
+        return ""
+    return " With fewer than 4 runs the interquartile mean is the mean."
 
 
 def _facts(report: Report) -> list[str]:
@@ -208,6 +214,9 @@ def _panel(panel: Panel, places: dict[str, int], bars: bool) -> dict[str, Any]:
                 "label": places[series.label],
                 "x": [names.get(x, x) if isinstance(x, str) else _number(x) for x in series.x],
                 **{end: list(map(_number, getattr(series, end))) for end in ("y", "low", "high")},
+                "runs": None
+                if series.runs is None
+                else [list(map(_number, r)) for r in series.runs],
             }
             for series in panel.series
         ],
