@@ -377,7 +377,7 @@ def test_few_runs_are_drawn_themselves_and_many_with_a_band(tmp_path):
     assert not np.isnan(few.low).any()  # for the CSV file
     axes = drawing.draw(data, found.looks).axes[0]
     assert (len(axes.lines), len(axes.collections)) == (2 + 3, 1)
-    assert "Thin lines: single runs; from 5 runs on" in data.caption
+    assert "Thin lines: single runs. From 5 runs on" in data.caption
     low, high = value_range(data.panels[0])
     assert low < min(OLD) / 4 < max(OLD) < high
 

@@ -117,7 +117,7 @@ def _spread(panels: Sequence[Panel]) -> str:
     """Say how figures show that runs differ."""
     if all(series.runs is None for panel in panels for series in panel.series):
         return "Bands: 95 % intervals at each point."
-    return f"Thin lines: single runs; from {FEW_RUNS} runs on a band, their 95 % interval."
+    return f"Thin lines: single runs. From {FEW_RUNS} runs on a band shows their 95 % interval."
 
 
 def sample_efficiency(comparison: Comparison) -> FigureData | None:
