@@ -96,6 +96,7 @@ def test_the_short_cut_through_the_network_is_the_network():
 
 def test_diagnostics_are_what_they_are_called():
     agent = made(MVI, q=2.0, temperature=0.5, learning_starts=10)
+    assert (agent.q, agent.temperature, agent.munchausen_alpha) == (2.0, 0.5, 0.9)
     agent.learn(50)
     torch.manual_seed(0)
     q_values, actions = torch.randn(20, 3), torch.randint(3, (20, 1))

@@ -347,7 +347,7 @@ def test_every_scale_is_a_study_whose_cost_is_as_stated(name, scale):
     plan = expand(study_from(experiment.at(scale)))
     steps = {config_of(run).total_steps for run in plan.runs}
     assert len(steps) == 1
-    assert experiment.cost(scale) == f"{len(plan.runs)} runs of {steps.pop():.3g} steps"
+    assert experiment.cost(scale) == f"{len(plan.runs)} runs of {steps.pop():,} steps"
     assert experiment.remarks[scale]
 
 

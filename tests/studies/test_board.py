@@ -45,6 +45,12 @@ def test_lines_for_a_log_file(tally, monkeypatch):
     assert str(tally).endswith(", 0 s left")
 
 
+def test_of_the_runs_that_are_stopped_only_those_at_work_are_named(tally):
+    tally.take(Progress("a", 40))
+    assert tally.take(Ended("a", "stopped")) == "A CartPole-v1 seed 0: stopped"
+    assert tally.take(Ended("b", "stopped")) is None
+
+
 def test_a_screen_for_a_terminal(tally):
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=100, height=20)

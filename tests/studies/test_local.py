@@ -51,9 +51,14 @@ def test_a_run_that_fails_or_diverges_does_not_stop_the_others(tmp_path, capsys)
     assert failure is not None
     assert (failure.attempts, failure.when) == (1, None)
 
+    again = f"mviq study run {directory.path} --retry-failed"
+    assert f"why: {directory.logs}; try again what failed: {again}\n" in shown.out
+
     config_file.unlink()
     assert run(file) == 1  # not by itself
     assert "failed" not in capsys.readouterr().err
+    assert run(file, "--only", "bad", "--dry-run") == 0
+    assert "good" not in capsys.readouterr().out
     assert run(file, "--only", "bad", "--retry-failed", "--quiet") == 0
     assert capsys.readouterr().err == ""
     assert not list(directory.runs.glob("*/failure.json"))
@@ -167,6 +172,8 @@ def test_status_needs_a_study_and_no_torch(tmp_path, capsys):
     assert main(["study", "status", str(tmp_path)]) == 2
     assert "is not the directory of a study" in capsys.readouterr().err
     file = write_study(tmp_path)
+    assert main(["study", "status", str(file), "--out", str(tmp_path)]) == 2
+    assert f"tiny is not begun yet: mviq study run {file}" in capsys.readouterr().err
     directory = StudyDirectory(tmp_path / "tiny")
     directory.settle(file.read_text(), expand(read_study(file)))
     code = "import sys; from mviq.cli.main import main; main(sys.argv[1:]); print(*sys.modules)"

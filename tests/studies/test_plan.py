@@ -180,7 +180,7 @@ def test_a_list_of_runs():
         ({"settings": [1]}, "settings must hold settings as 'name: value', got [1]"),
         ({"algorithms": [{"q": 0.5}]}, "the run 'mvi q=0.5' on CartPole-v1 cannot be: q must be"),
         ({"algorithms": ["vi"], "grid": {"q": [2]}}, "q of vi must be inf, got 2"),
-        ({"algorithms": ["dqn"]}, "algorithm must be one of vi,"),
+        ({"algorithms": ["dqn"]}, "(DQN is vi, M-DQN m-vi, soft DQN soft-vi), got 'dqn'"),
         ({"algorithms": [{"q": 2}], "grid": {"q": [2, 3]}}, "q is set both in grid and in algo"),
         ({"algorithms": [{"seed": 2}]}, "algorithms[0] sets seed, which belongs under seeds"),
         ({"algorithms": [{"label": "{p}"}]}, "label '{p}' names 'p', which its entry does not set"),

@@ -277,7 +277,9 @@ def check_files(outcome):
     assert best[0][1].startswith("8.50 [")
     study = study_from(yaml.safe_load(made["best.yaml"]))
     assert study.seeds == (2, 3, 4, 5, 6)
-    assert {config_of(run).learning_rate for run in expand(study).runs} == {8.0}
+    rates = {run.label: config_of(run).learning_rate for run in expand(study).runs}
+    assert rates == {"best": 8.0, "untuned": 0.001}
+    assert study.baseline == "untuned"
 
 
 def test_a_trial_that_repeats_another_takes_its_result(tmp_path, monkeypatch):
@@ -399,7 +401,7 @@ def test_a_search_that_is_killed_goes_on(tmp_path, capsys):
     (command,) = (line for line in shown.out.splitlines() if line.startswith("Confirm"))
     confirm = command.partition("mviq ")[2].split()
     assert main([*confirm, "--dry-run", "--no-estimate"]) == 0
-    assert "left to do: 5 runs, 10,000 steps" in capsys.readouterr().out
+    assert "left to do: 10 runs, 20,000 steps" in capsys.readouterr().out
     assert main(["study", "status", str(file), "--out", str(tmp_path)]) == 0
     assert "2 finished" in capsys.readouterr().out
 
@@ -431,6 +433,7 @@ def test_what_it_will_take_is_said_and_nothing_is_written(tmp_path, capsys):
         ({}, ["--trials", "0"], "tune.trials must be a whole number of at least 1, got 0"),
         ({"budget": {"steps": 1999}}, [], "budget.steps is 1,999, the study needs 2,000"),
         ({"environments": ["CartPol-v1"]}, [], "there is no environment 'CartPol-v1'; did you"),
+        ({"environments": ["CartPole-v1", "Acrobot-v1"]}, ["--dry-run"], "scores on one scale"),
     ],
 )
 def test_mistakes_are_one_line_before_anything_starts(more, options, message, tmp_path, capsys):

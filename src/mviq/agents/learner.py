@@ -80,6 +80,10 @@ class Learner(OffPolicyAlgorithm):
         if _init_setup_model:
             self._setup_model()
 
+    q = property(lambda self: self.family.q)
+    temperature = property(lambda self: self.family.temperature)
+    munchausen_alpha = property(lambda self: self.family.munchausen_alpha)
+
     @abstractmethod
     def _networks(self) -> tuple[BasePolicy, BasePolicy]:
         """Return the online and the target network."""

@@ -15,12 +15,12 @@ if TYPE_CHECKING:  # help and lists must not wait for torch and Matplotlib
 
 _DESCRIPTION = """\
 Make a figure or table of the paper again: the picture (PNG and SVG), the numbers behind it (CSV),
-and a verdict on the paper's claim: what was measured, with seeds and intervals, and whether that
-agrees, does not, or is not enough evidence. Without a name: list what there is.
+and a verdict on the paper's claim (also as Markdown): what was measured, with seeds and intervals,
+and whether that agrees, does not, or is not enough evidence. Without a name: list what there is.
 
   mviq paper                       what there is, and at what cost
-  mviq paper fig1                  writes out/fig1/fig1.png, fig1.svg and fig1.csv
-  mviq paper fig2 --out figures    writes figures/fig2.png, fig2.svg and fig2.csv
+  mviq paper fig1                  writes out/fig1/fig1.png, .svg, .csv and .md
+  mviq paper fig2 --out figures    writes figures/fig2.png, …
   mviq paper fig3 --scale smoke    a minute: runs the study behind it, very small
   mviq paper fig3                  an hour on two cores (--scale small)
   mviq paper fig3 --scale full --engine ray --address auto     the paper's own scale, on a cluster
@@ -158,11 +158,13 @@ def _check_place(directory: Path) -> None:
 
 def _write(artefact: Artefact, drawing: "Drawing", options: argparse.Namespace) -> None:
     from mviq.cli.paper_output import report
-    from mviq.paper.drawing import files
+    from mviq.paper.drawing import as_markdown, files
     from mviq.storage import write_files
 
     try:
-        paths = write_files(files(drawing), _place(artefact, options), options.force)
+        text = as_markdown(artefact.shows, artefact.claim, drawing)
+        contents = {**files(drawing), f"{artefact.name}.md": text}
+        paths = write_files(contents, _place(artefact, options), options.force)
     except FileExistsError as mistake:
         raise UsageError(f"paper: {mistake}; use --force to replace it") from None
     except OSError as mistake:

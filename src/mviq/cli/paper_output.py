@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from mviq.paper.artefacts import ARTEFACTS, Artefact
 from mviq.paper.experiments import SCALES, TIMES
@@ -14,7 +15,7 @@ from mviq.paper.experiments import SCALES, TIMES
 if TYPE_CHECKING:  # the list must not wait for Matplotlib
     from mviq.paper.drawing import Drawing
 
-_MARKS = {True: "[green]agrees[/]", False: "[red]does not[/]", None: "[yellow]not decided[/]"}
+_COLOURS = {True: "green", False: "red", None: "yellow"}
 
 
 def list_artefacts() -> None:
@@ -35,21 +36,21 @@ def _cost(artefact: Artefact) -> str:
 
 
 def report(artefact: Artefact, drawing: "Drawing", paths: Sequence[Path]) -> None:
-    """Print the settings, every finding, the verdict and where the files are."""
-    from mviq.paper.drawing import by_claim, verdict
+    """Print the claim, the verdict, every finding, the settings and where the files are."""
+    from mviq.paper.drawing import ANSWERS, by_claim, spoken_verdict
 
     console = Console(highlight=False)
     console.print(f"[bold]{artefact.name}[/]: {artefact.shows}")
-    for setting in drawing.settings:
-        console.print(Padding(setting, (0, 0, 0, 2)), markup=False)
+    console.print(f"the paper's claim: {artefact.claim}")
+    console.print(f"[bold]verdict: {spoken_verdict(drawing)}[/]")
     for claim, tests in by_claim(drawing.findings).items():
         console.print(f"[bold]{claim}[/]")
         table = Table.grid(padding=(0, 2, 0, 0))
         for test in tests:
-            table.add_row("", _MARKS[test.holds], test.where, test.measured.replace("[", r"\["))
+            answer = Text(ANSWERS[test.holds], style=_COLOURS[test.holds])
+            table.add_row("", answer, test.where, Text(test.measured))
         console.print(table)
-    console.print(f"the paper's claim: {artefact.claim}")
-    proviso = f", {drawing.proviso}" if drawing.proviso else ""
-    console.print(f"verdict: {verdict(drawing.findings)}{proviso}")
+    for setting in drawing.settings:
+        console.print(Padding(setting, (0, 0, 0, 2)), markup=False)
     for path in paths:
         print(path)

@@ -13,7 +13,7 @@ from mviq.cli import tune
 from mviq.cli.engines import add_session_options, saying, session_options
 from mviq.cli.errors import OneLineParser, UsageError
 from mviq.runs.directory import RunError
-from mviq.studies.directory import Plan, StudyDirectory
+from mviq.studies.directory import PlannedRun, StudyDirectory
 from mviq.studies.file import name_from, read, read_study
 from mviq.studies.status import RunStatus, last_return, statuses, summary
 
@@ -86,7 +86,10 @@ def _add(
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    pattern = "only runs whose label, environment or 'seed N' is like this; repeatable"
+    pattern = (
+        "only runs whose label, environment or 'seed N' is like this; several: any of them; "
+        "both of two: 'MVI*seed 0'"
+    )
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help=pattern)
     add_session_options(parser)
 
@@ -133,6 +136,12 @@ def _run(study: "Study", directory: StudyDirectory, options: "Options") -> int:
 
     outcome = run_study(study, directory, options, saying(options.quiet))
     _print_summary(directory, outcome.runs)
+    states = [run.state for run in outcome.runs]
+    if "failed" in states:
+        again = f"mviq study run {directory.path} --retry-failed"
+        print(f"why: {directory.logs}; try again what failed: {again}")
+    if "diverged" in states and options.retry_failed:
+        print("what diverged is final, and not tried again")
     if outcome.stopped:
         print(f"continue with: mviq study run {directory.path}")
     return outcome.exit_code
@@ -140,21 +149,22 @@ def _run(study: "Study", directory: StudyDirectory, options: "Options") -> int:
 
 def _dry_run(study: "Study", directory: StudyDirectory, options: "Options") -> int:
     from mviq.studies.running import check_limits, engine_of, prepare
+    from mviq.studies.session import chosen
 
     with engine_of(options) as engine:
         plan, work = prepare(study, directory, options, engine, saying(options.quiet))
-    _print_plan(plan)
+    _print_plan(chosen(plan, options.only))
     print(f"left to do: {work}")
     check_limits(study.budget, work, directory, options)
     return 0
 
 
-def _print_plan(plan: Plan) -> None:
+def _print_plan(runs: Sequence[PlannedRun]) -> None:
     table = Table(box=None, pad_edge=False)
     for title in ("label", "environment", "seeds"):
         table.add_column(title)
     seeds: dict[tuple[str, str], list[str]] = {}
-    for run in plan.runs:
+    for run in runs:
         seeds.setdefault((run.label, run.env), []).append(str(run.seed))
     for (label, env), found in seeds.items():
         table.add_row(*map(Text, (label, env, " ".join(found))))
@@ -163,6 +173,8 @@ def _print_plan(plan: Plan) -> None:
 
 def show_status(options: argparse.Namespace, file: Path, directory: StudyDirectory) -> int:
     """Show how far the runs of a study are."""
+    if not directory.plan_file.is_file() and not options.study.is_dir():
+        raise ValueError(f"{directory.path} is not begun yet: mviq study run {options.study}")
     found = statuses(directory, directory.plan())
     table = Table(box=None, pad_edge=False)
     for title in ("label", "environment", "seed", "state", "step", "return"):
@@ -175,6 +187,8 @@ def show_status(options: argparse.Namespace, file: Path, directory: StudyDirecto
         table.add_row(*map(Text, (*cells, shown)))
     Console().print(table)
     _print_summary(directory, found)
+    if directory.is_search:
+        print("a search: runs of trials that were given up stay interrupted or waiting")
     return 0
 
 

@@ -11,6 +11,7 @@ from mviq.studies.tuning_file import Search, read_search, with_trials
 
 if TYPE_CHECKING:
     from mviq.studies.running import Options
+    from mviq.studies.tuning_curves import Judge
     from mviq.studies.tuning_results import Outcome
 
 SHOWN = 10  # trials of the table
@@ -54,10 +55,13 @@ def run(options: argparse.Namespace, file: Path, directory: StudyDirectory) -> i
     if options.trials is not None:
         search = with_trials(search, options.trials)
 
+    from mviq.reports.tuning_scores import judge_of
     from mviq.studies.running import Options
 
-    do = _dry_run if options.dry_run else _search
-    return do(search, directory, Options(**session_options(options)))
+    judge, how = judge_of(search), Options(**session_options(options))
+    if options.dry_run:
+        return _dry_run(search, directory, how)
+    return _search(search, directory, how, judge)
 
 
 def _dry_run(search: Search, directory: StudyDirectory, options: "Options") -> int:
@@ -71,14 +75,12 @@ def _dry_run(search: Search, directory: StudyDirectory, options: "Options") -> i
     return 0
 
 
-def _search(search: Search, directory: StudyDirectory, options: "Options") -> int:
-    from mviq.reports.tuning_scores import judge_of
+def _search(search: Search, directory: StudyDirectory, options: "Options", judge: "Judge") -> int:
     from mviq.studies.running import engine_of
     from mviq.studies.tuning import tune
 
-    judge, say = judge_of(search), saying(options.quiet)
     with engine_of(options) as engine:
-        outcome = tune(search, directory, options, engine, judge, say)
+        outcome = tune(search, directory, options, engine, judge, saying(options.quiet))
     place = directory.path / "tuning"
     paths = _write(outcome, place)
     _print(outcome, place)

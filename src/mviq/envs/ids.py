@@ -63,7 +63,8 @@ def _import(module: str, env_id: str) -> None:
     try:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise ValueError(f"there is no module {error.name!r}, which {env_id!r} needs") from error
+        found = f"there is no module {error.name!r}, which {env_id!r} needs"
+        raise ValueError(f"{found}: install it, or name its directory in PYTHONPATH") from error
 
 
 def _closest(wanted: str, known: list[str]) -> list[str]:

@@ -93,13 +93,13 @@ ARTEFACTS = {
         Artefact(
             name="table1",
             shows="the settings for Gym, beside our presets",
-            claim="the preset is the table",
+            claim="the experiments had these settings (tested: our preset has them)",
             maker="tables:first",
         ),
         Artefact(
             name="table2",
             shows="the settings for Atari, beside our preset",
-            claim="the preset is the table",
+            claim="the experiments had these settings (tested: our preset has them)",
             maker="tables:second",
         ),
         Artefact(

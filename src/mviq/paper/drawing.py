@@ -9,6 +9,9 @@ from matplotlib.figure import Figure
 from mviq.reports.panels import table, written
 from mviq.reports.style import render
 
+ANSWERS = {True: "agrees", False: "does not", None: "not decided"}
+"""What a test of a claim can say."""
+
 Cell: TypeAlias = str | int | float | None
 
 
@@ -69,6 +72,23 @@ def verdict(findings: Iterable[Finding]) -> str:
     open_ones = {claim: tests for claim, tests in places.items() if not all(t.holds for t in tests)}
     begin = "agrees in part: " if True in answers else "does not agree: "
     return begin + "; ".join(_only(claim, tests) for claim, tests in open_ones.items())
+
+
+def spoken_verdict(drawing: Drawing) -> str:
+    """Return the verdict, with what stands in the place of something else."""
+    return verdict(drawing.findings) + (f", {drawing.proviso}" if drawing.proviso else "")
+
+
+def as_markdown(shows: str, claim: str, drawing: Drawing) -> bytes:
+    """Return what was claimed, concluded and measured, as a text to keep beside the picture."""
+    lines = [f"# {drawing.name}", "", shows, "", f"- the paper's claim: {claim}"]
+    lines += [f"- **verdict: {spoken_verdict(drawing)}**", ""]
+    for about, tests in by_claim(drawing.findings).items():
+        lines += [f"## {about}", ""]
+        lines += [f"- {ANSWERS[test.holds]} ({test.where}): {test.measured}" for test in tests]
+        lines += [""]
+    lines += ["## How", "", *(f"- {setting}" for setting in drawing.settings)]
+    return ("\n".join(lines) + "\n").encode()
 
 
 def by_claim(findings: Iterable[Finding]) -> dict[str, list[Finding]]:

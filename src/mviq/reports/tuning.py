@@ -12,12 +12,13 @@ from mviq.reports.statistics import interval, mean
 from mviq.reports.style import render
 from mviq.reports.tuning_drawing import importance_figure, slices, surface
 from mviq.reports.tuning_scores import unit_of
-from mviq.studies.plan import spoken
+from mviq.studies.plan import expand, spoken
 from mviq.studies.study import as_yaml
 from mviq.studies.tuning_results import Outcome, TrialResult
 
 BEST = "best.yaml"
 CONFIRMING = 5  # fresh seeds at least
+UNTUNED = "untuned"
 
 
 def files(outcome: Outcome) -> dict[str, bytes]:
@@ -98,13 +99,17 @@ def sentences(outcome: Outcome, place: Path) -> list[str]:
 
 
 def confirmation(outcome: Outcome) -> str:
-    """Return the study file of the best trial with seeds that the search has not seen."""
+    """Return a study of the best trial beside what was not tuned, with seeds not seen so far."""
     search, best = outcome.search, outcome.ranked[0]
     first, count = max(search.study.seeds) + 1, max(len(search.study.seeds), CONFIRMING)
+    tuned, plain = (search.with_values(*it) for it in (("best", best.chosen), (UNTUNED, {})))
+    differ = [run.run for run in expand(tuned).runs] != [run.run for run in expand(plain).runs]
     study = replace(
-        search.with_values("best", best.chosen),
+        tuned,
         name=f"{search.study.name}-best",
         description=f"Trial {best.number} of {search.study.name}, with seeds it has not seen",
+        baseline=UNTUNED if differ else None,
+        entries=tuned.entries + plain.entries * differ,
         seeds=tuple(range(first, first + count)),
     )
     return as_yaml(study)

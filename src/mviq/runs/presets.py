@@ -151,7 +151,8 @@ def _point_of_the_family(algorithm: str) -> dict[str, Default]:
     from mviq.tsallis.family import FAMILY
 
     if algorithm not in FAMILY:
-        raise ValueError(f"algorithm must be one of {', '.join(FAMILY)}, got {algorithm!r}")
+        known = f"{', '.join(FAMILY)} (DQN is vi, M-DQN m-vi, soft DQN soft-vi)"
+        raise ValueError(f"algorithm must be one of {known}, got {algorithm!r}")
     return _from(f"what the name {algorithm} stands for", **vars(FAMILY[algorithm]))
 
 

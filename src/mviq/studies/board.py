@@ -51,13 +51,13 @@ class Tally:
         if isinstance(event, Stopping):
             return STOPPING
         line = self.runs[event.run]
-        line.active = isinstance(event, Progress)
+        begun, line.active = line.active, isinstance(event, Progress)
         if isinstance(event, Progress):
             line.step, line.mean_return = event.step, event.mean_return
             return None
         line.ended = event.how in ("finished", "diverged", "failed")
         line.step = line.total if event.how == "finished" else line.step
-        return _ending(line.title, event)
+        return _ending(line.title, event) if begun or event.how != "stopped" else None
 
     @property
     def active(self) -> list[Line]:

@@ -71,6 +71,12 @@ class StudyDirectory:
     plan_file = property(lambda self: self.path / "plan.json")
     runs = property(lambda self: self.path / "runs")
     logs = property(lambda self: self.path / "logs")
+    journal = property(lambda self: self.path / "trials.jsonl")
+
+    @property
+    def is_search(self) -> bool:
+        """Return whether the runs are those of a search."""
+        return bool(self.journal.is_file())
 
     def plan(self) -> Plan:
         """Return the plan that was made when the study was begun or extended."""

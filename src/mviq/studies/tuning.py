@@ -24,8 +24,6 @@ from mviq.studies.tuning_results import GIVEN_UP, Outcome, State, TrialResult
 from mviq.studies.tuning_space import corners
 from mviq.studies.tuning_trials import OUTCOME, REASON, Trials
 
-JOURNAL = "trials.jsonl"
-
 
 def tune(
     search: Search,
@@ -66,11 +64,11 @@ def prepare(
 
 def _left(search: Search, directory: StudyDirectory) -> int:
     """Return how many trials have not ended in earlier sessions; also refuse another search."""
-    if not (directory.path / JOURNAL).is_file():
+    if not directory.is_search:
         directory.check_owner(Plan(search.study.name, "", None, ()))
         return search.trials
     with directory.locked():
-        kept = Trials(search, directory.path / JOURNAL).kept()
+        kept = Trials(search, directory.journal).kept()
     begun = sum(trial.state == TrialState.RUNNING for trial in kept)
     return begun + max(search.trials - len(kept), 0)
 
@@ -85,7 +83,7 @@ class _Tuning:
         self._results: dict[int, TrialResult] = {}
         if not directory.plan_file.is_file():
             self._settle()
-        self._trials = Trials(search, directory.path / JOURNAL)
+        self._trials = Trials(search, directory.journal)
         for trial in self._trials.kept():
             self._runs[trial.number] = search.runs(trial.number, self._trials.chosen(trial))
         self._settle()
