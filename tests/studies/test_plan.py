@@ -245,6 +245,11 @@ def test_a_study_can_be_extended_but_not_changed(tmp_path):
     assert len(directory.plan().runs) == 6
     with pytest.raises(ValueError, match="belongs to another study: 'mvi CartPole-v1 seed 2'"):
         directory.settle("", plan_of(seeds=2, algorithms=["mvi", "vi"]))
+    fewer = plan_of(seeds=2, algorithms=["mvi", "vi"])
+    directory.settle("", fewer, drop=True)
+    assert directory.plan() == fewer
+    with pytest.raises(ValueError, match="'mvi CartPole-v1 seed 0' has another gamma there"):
+        directory.settle("", plan_of(seeds=2, algorithms=["mvi", "vi"], settings={"gamma": 0.5}))
     (tmp_path / "other" / "x").mkdir(parents=True)
     with pytest.raises(ValueError, match="has something in it that is not a study"):
         StudyDirectory(tmp_path / "other").settle("", plan_of())

@@ -91,6 +91,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "both of two: 'MVI*seed 0'"
     )
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help=pattern)
+    drop = "runs that the file no longer has leave the study; their files stay"
+    parser.add_argument("--drop", action="store_true", help=drop)
     add_session_options(parser)
 
 
@@ -128,7 +130,7 @@ def run(options: argparse.Namespace, file: Path, directory: StudyDirectory) -> i
 def _as_options(options: argparse.Namespace) -> "Options":
     from mviq.studies.running import Options
 
-    return Options(only=options.only, **session_options(options))
+    return Options(only=options.only, drop=options.drop, **session_options(options))
 
 
 def _run(study: "Study", directory: StudyDirectory, options: "Options") -> int:

@@ -116,24 +116,24 @@ class StudyDirectory:
     def _failure_file(self, name: str) -> Path:
         return Path(self.runs / name / "failure.json")
 
-    def check_owner(self, plan: Plan) -> None:
-        """Refuse a plan that is not the one that is there, or an extension of it."""
+    def check_owner(self, plan: Plan, drop: bool = False) -> None:
+        """Refuse a plan in which runs are missing that are there, unless they are to be dropped."""
         if not self.plan_file.is_file():
             there = {file.name for file in self.path.iterdir()} if self.path.is_dir() else set()
             if any(not name.startswith(".") for name in there - {self.study_file.name}):
                 raise ValueError(f"{self.path} has something in it that is not a study")
             return
         planned, wanted = self.plan().runs, {run.run for run in plan.runs}
-        missing = [run.title for run in planned if run.run not in wanted]
-        if missing:
+        missing = [run for run in planned if run.run not in wanted]
+        if missing and not drop:
             raise ValueError(
-                f"{self.path} belongs to another study: {missing[0]!r} of it is not in this one "
-                f"({len(missing)} of {len(planned)} runs); give it another name or --out"
+                f"{self.path} belongs to another study: {_lacking(missing[0], plan)} "
+                f"({len(missing)} of {len(planned)} runs); give it another name, or --drop"
             )
 
-    def settle(self, study_file: str, plan: Plan) -> None:
+    def settle(self, study_file: str, plan: Plan, drop: bool = False) -> None:
         """Write down study and plan."""
-        self.check_owner(plan)
+        self.check_owner(plan, drop)
         content = _json(_plan_content(plan))
         RunDirectory(self.path).remove_unfinished()
         write_durably(self.study_file, study_file.encode())
@@ -150,6 +150,16 @@ class StudyDirectory:
         self.path.mkdir(parents=True, exist_ok=True)
         with RunDirectory(self.path).locked():
             yield
+
+
+def _lacking(run: PlannedRun, plan: Plan) -> str:
+    """Say what became of a run that is missing in a plan."""
+    for twin in plan.runs:
+        if twin.title == run.title:
+            now, before = twin.settings, run.settings
+            names = sorted(x for x in now.keys() | before.keys() if now.get(x) != before.get(x))
+            return f"{run.title!r} has another {', '.join(names)} there"
+    return f"{run.title!r} of it is not in this one"
 
 
 def _plan_content(plan: Plan) -> dict[str, Any]:

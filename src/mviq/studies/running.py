@@ -30,6 +30,8 @@ class Options:
     only: Sequence[str] = ()
     """Patterns of labels, environments or seeds; none is all."""
     retry_failed: bool = False
+    drop: bool = False
+    """Whether runs that the study no longer has leave it; their files stay."""
     workers: int | None = None
     """Runs at once; None is as many as cores and memory allow."""
     measure: bool = True
@@ -86,7 +88,7 @@ def run_study(study: Study, directory: StudyDirectory, options: Options, say: Sa
             say(str(work))
         check_limits(study.budget, work, directory, options)
         with directory.locked():
-            directory.settle(as_yaml(study), plan)
+            directory.settle(as_yaml(study), plan, options.drop)
             stopped = _work(directory, plan, work, engine, options.quiet) if work.left else False
     wanted = chosen(plan, options.only)
     return Outcome([status_of(directory, run) for run in wanted], stopped)
@@ -105,7 +107,7 @@ def prepare(
     """Find out what is to be done and what that takes; nothing is written."""
     plan = expand(study)
     wanted = chosen(plan, options.only)
-    directory.check_owner(plan)
+    directory.check_owner(plan, options.drop)
     if directory.busy:
         raise BusyError(f"another process is running {directory.path}")
     check_runs(wanted, here=options.engine == "local")
