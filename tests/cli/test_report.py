@@ -32,6 +32,7 @@ def test_it_prints_the_answer_the_table_and_where_the_page_is(study, capsys):
     page = study / "report" / "report.html"
     assert str(page).replace("\n", "") in text.replace("\n", "")
     assert page.is_file()
+    assert f"{page.parent / 'figures'}: 7 files".replace("\n", "") in text.replace("\n", "")
     assert (study / "report" / "figures" / "learning-curves.csv").is_file()
     assert not list((study / "report").rglob("*.png"))
 
@@ -95,6 +96,34 @@ def test_options_reach_the_numbers(tmp_path):
     assert len(found) == 5
 
 
+def test_labels_and_environments_can_be_left_out(tmp_path, capsys):
+    names, envs = ("DQN", "MVI(2)", "MVI[3]"), (ENV, "Acrobot-v1")
+    scores = {(label, env): [curve(1), curve(2)] for label in names for env in envs}
+    study = write_study(tmp_path, scores, baseline="DQN")
+
+    def kept(*options):
+        assert main(["report", str(study), "--format", "csv", *options]) == 0
+        rows = (study / "report" / "scores.csv").read_text().splitlines()[1:]
+        return {tuple(row.split(",")[:2]) for row in rows}
+
+    assert kept("--only", "MVI*", "--without", "Acrobot*") == {(x, ENV) for x in names[1:]}
+    assert kept("--without", "DQN", "--without", "MVI[3]") == {("MVI(2)", env) for env in envs}
+    assert main(["report", str(study), "--format", "html", "--without", "DQN"]) == 0
+    assert "<li>by choice without DQN</li>" in (study / "report" / "report.html").read_text()
+    missing = "no label or environment is like 'PPO': there are DQN, MVI(2), MVI[3], CartPole-v1,"
+    capsys.readouterr()
+    assert missing in refused([study, "--without", "PPO"], capsys)
+    assert "no run is left" in refused([study, "--without", "*"], capsys)
+
+
+def test_a_study_can_be_named_by_its_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_study(tmp_path / "studies" / "mine", SCORES)
+    (tmp_path / "my.yaml").write_text("name: mine\n")
+    assert main(["report", "my.yaml", "--format", "html"]) == 0
+    assert (tmp_path / "studies" / "mine" / "report" / "report.html").is_file()
+
+
 def test_a_browser_is_opened_if_wished(study, monkeypatch):
     opened = []
     monkeypatch.setattr("webbrowser.open", opened.append)
@@ -116,7 +145,7 @@ def test_plain_runs_have_a_report(tmp_path, capsys):
         (["--last", "0"], "last must be an integer >= 1, got 0"),
         (["--last", "99"], "last must be at most the 4 points of CartPole-v1, got 99"),
         (["--seed", "-1"], "seed must be an integer >= 0, got -1"),
-        (["--baseline", "PPO"], "baseline must be one of DQN, MVI(2), got 'PPO'"),
+        (["--baseline", "PPO"], "baseline must be one of DQN, MVI(2), got 'PPO' from --baseline"),
         (["--format", "pdf"], "--format must be some of html,png,svg,csv, got 'pdf'"),
         (["--format", "png", "--open"], "--open needs the format html"),
     ],

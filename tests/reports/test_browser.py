@@ -104,8 +104,13 @@ def traces(page, figure: str, panel: int = 0) -> list[dict]:
     return json.loads(text)
 
 
+def means(page, figure: str) -> list[dict]:
+    """Return the traces under the pointer: neither bands nor single runs."""
+    return [trace for trace in traces(page, figure) if trace.get("hoverinfo") != "skip"]
+
+
 def lines(page, figure: str) -> list[str]:
-    return [trace["name"] for trace in traces(page, figure) if trace.get("mode") == "lines"]
+    return [trace["name"] for trace in means(page, figure)]
 
 
 def test_every_plot_is_drawn(open_page):
@@ -118,8 +123,14 @@ def test_every_plot_is_drawn(open_page):
 
 
 def test_what_is_drawn_are_the_numbers_of_the_curves(open_page):
-    found = [t for t in traces(open_page(), "learning-curves") if t.get("mode") == "lines"]
+    page = open_page()
+    found = means(page, "learning-curves")
     assert found[1]["y"][-1] == pytest.approx(sum(ENDS["MVI(2)"]) / 3, rel=1e-5)
+    thin = [t for t in traces(page, "learning-curves") if t not in found]
+    assert [t["y"][11::13] for t in thin] == [
+        [*own, *more] for own, more in zip(ENDS.values(), ([1], [], []), strict=True)
+    ]
+    assert "Thin lines: single runs" in page.locator("#curves").inner_text()
 
 
 def test_labels_are_shown_as_they_are(open_page):

@@ -100,6 +100,13 @@ def test_the_page_has_every_number_of_the_figures(tmp_path):
                 assert own["y"] == [pytest.approx(y, rel=1e-5) for y in series.y]
 
 
+def test_it_is_said_where_the_interquartile_mean_is_the_mean(tmp_path):
+    said = "With fewer than 4 runs the interquartile mean is the mean."
+    many = {key: [curve(x) for x in range(4)] for key in SCORES}
+    assert said in page(write_study(tmp_path / "few", SCORES))
+    assert said not in page(write_study(tmp_path / "many", many))
+
+
 def test_settings_that_differ_are_shown_apart_from_the_common_ones(tmp_path):
     text = page(write_study(tmp_path, SCORES))
     differing, common = text.split("What is the same for all labels")

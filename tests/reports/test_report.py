@@ -198,13 +198,31 @@ def test_finished_runs_without_a_score_are_counted(tmp_path):
     )
 
 
-def test_an_environment_without_a_score_of_one_label_is_left_out_of_averages(tmp_path):
-    write_study(tmp_path, {**TWO, ("DQN", OTHER): [curve(3), curve(4)]})
+def test_of_two_labels_an_environment_without_a_score_of_one_is_left_out(tmp_path):
+    write_study(tmp_path, {**TWO, ("DQN", OTHER): [curve(3), curve(4)]}, baseline="DQN")
     found = make_report(tmp_path, Choices())
     assert [e.env for e in found.comparison.shared] == [ENV]
-    note = "Acrobot-v1 is not in the averages: no score of MVI(2)"
-    assert note in found.comparison.notes
+    said = f"Not in these averages: {OTHER} (no score of MVI(2)). They are over {ENV} alone."
+    assert found.verdict.cautions[0] == said
+    assert {row.label: (row.runs, row.planned) for row in found.summary.rows} == {
+        "DQN": (3, 5),
+        "MVI(2)": (3, 3),
+    }
+    page = files(found, ["html"])["report.html"].decode()
+    assert "2 algorithms · 1 averaged of 2 environments" in page
+    assert found.figures["aggregates"].caption.startswith(f"Final scores over {ENV}, ")
     assert len(found.figures["curves"].panels) == 2
+
+
+def test_of_three_labels_the_one_without_a_score_somewhere_is_not_ranked(tmp_path):
+    others = {("DQN", OTHER): [curve(3)] * 3, ("M-DQN", OTHER): [curve(4)] * 3}
+    write_study(tmp_path, {**TWO, ("M-DQN", ENV): [curve(x) for x in NEW], **others})
+    found = make_report(tmp_path, Choices())
+    assert [e.env for e in found.comparison.shared] == [ENV, OTHER]
+    assert found.verdict.cautions[0] == f"Not ranked: MVI(2) (no score in {OTHER})."
+    last = found.summary.rows[-1]
+    assert (last.label, last.numbers, last.runs, last.planned) == ("MVI(2)", {}, 0, 3)
+    assert "MVI(2)" in [series.label for series in found.figures["curves"].panels[0].series]
 
 
 def test_a_study_that_has_only_begun_has_a_report(tmp_path):
@@ -226,6 +244,14 @@ def test_a_baseline_that_is_not_there_is_named(tmp_path):
     write_study(tmp_path, TWO)
     with pytest.raises(ValueError, match=r"baseline must be one of DQN, MVI\(2\), got 'PPO'"):
         make_report(tmp_path, Choices(baseline="PPO"))
+    write_study(tmp_path / "other", TWO, baseline="AL")
+    with pytest.raises(ValueError, match=r"got 'AL' from the study file"):
+        make_report(tmp_path / "other", Choices())
+
+
+def test_a_baseline_is_found_without_regard_to_case(tmp_path):
+    found = compare(read_study(write_study(tmp_path, TWO)), Choices(baseline="mvi(2)"))
+    assert found.baseline == "MVI(2)"
 
 
 def test_without_a_word_on_the_baseline_it_is_dqn(tmp_path):
@@ -331,11 +357,46 @@ def test_environments_of_different_length_share_an_axis_in_per_cent(tmp_path):
 
 
 def test_a_band_much_higher_than_the_lines_is_cut_by_the_frame(tmp_path):
-    panel = report(tmp_path, TWO).figures["curves"].panels[0]
+    ends = {"DQN": (10, 30, 20, 90, -60), "MVI(2)": (25, 60, 50, 0, 0)}
+    scores = {(label, ENV): [curve(end) for end in own] for label, own in ends.items()}
+    panel = report(tmp_path, scores).figures["curves"].panels[0]
     low, high = value_range(panel)
     lines = np.concatenate([series.y for series in panel.series])
     assert low < lines.min() < lines.max() < high
     assert max(series.high.max() for series in panel.series) > high
+
+
+def test_few_runs_are_drawn_themselves_and_many_with_a_band(tmp_path):
+    ends = {"DQN": OLD, "MVI(2)": [*NEW, 1.0, 90.0]}
+    scores = {(label, ENV): [curve(end) for end in own] for label, own in ends.items()}
+    found = report(tmp_path, scores)
+    data = found.figures["curves"]
+    few, many = data.panels[0].series
+    assert many.runs is None
+    np.testing.assert_array_equal(few.runs, [curve(end) for end in OLD])
+    assert not np.isnan(few.low).any()  # for the CSV file
+    axes = drawing.draw(data, found.looks).axes[0]
+    assert (len(axes.lines), len(axes.collections)) == (2 + 3, 1)
+    assert "Thin lines: single runs. From 5 runs on" in data.caption
+    low, high = value_range(data.panels[0])
+    assert low < min(OLD) / 4 < max(OLD) < high
+
+
+def test_intervals_of_diagnostics_stay_where_values_can_be(tmp_path):
+    scores = {("MVI(2)", ENV): [curve(end) for end in (1.0, 9.0, 400.0)]}
+    (data,) = report(tmp_path, scores).diagnostics
+    assert {panel.title: panel.series[0].low.min() for panel in data.panels} == {
+        "Tsallis entropy": 0,
+        "Support size": 1,
+    }
+
+
+def test_a_whisker_that_the_frame_cuts_has_an_arrowhead(tmp_path):
+    found = report(tmp_path, TWO, baseline="DQN")
+    figure = drawing.draw(found.figures["improvement"], found.looks)
+    heads = [line.get_marker() for line in figure.axes[0].lines if line.get_marker() in ("<", ">")]
+    assert heads == [">"]  # the lower end is inside
+    assert len(figure.legends[0].get_patches()) == 1  # bars, not lines
 
 
 def test_labels_of_all_kinds_can_be_drawn(tmp_path):

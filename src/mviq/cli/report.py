@@ -22,7 +22,8 @@ report says what is missing.
 
   mviq report studies/demo                  writes studies/demo/report/report.html
   mviq report runs --baseline DQN --open    runs of mviq train; the page opens in the browser
-  mviq report studies/demo --runs all       as far as every run has come
+  mviq report demo.yaml --runs all          the study of a file, as far as every run has come
+  mviq report studies/demo --without AL     leave out a label or an environment, or several: 'M*'
   mviq report studies/demo --metric train --last 5 --out out --format html,csv
 """
 
@@ -42,11 +43,16 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("path", type=Path, metavar="STUDY", help="directory of a study, of runs or of one run")
+    path = "file or directory of a study, directory of runs or of one run"
+    add("path", type=Path, metavar="STUDY", help=path)
     add("--out", type=Path, metavar="DIR", help="directory for the files (default: STUDY/report)")
     add("--baseline", metavar="LABEL", help="what others are compared with (default: the study's)")
     add("--metric", default="eval", metavar="{eval,train}", help="evaluation or training return")
     add("--last", type=int, metavar="N", help="points of the final score (default: a tenth)")
+    like = "label or environment to report, by name or pattern; repeatable (all)"
+    add("--only", action="append", default=[], metavar="PATTERN", help=like)
+    other = "label or environment to leave out; repeatable"
+    add("--without", action="append", default=[], metavar="PATTERN", help=other)
     runs = "which count: ended (diverged ones keep their last score), finished, or all (ended)"
     add("--runs", default="ended", metavar="{ended,finished,all}", help=runs)
     add("--seed", type=int, default=0, metavar="N", help="of the bootstrap (0)")
@@ -64,8 +70,10 @@ def run(options: argparse.Namespace) -> int:
     report, paths = _make(options, formats)
     print_summary(report)
     for path in paths:
-        if path.parent == paths[0].parent:
+        if path.parent.name != "figures":
             print(path)
+    if figures := [path for path in paths if path.parent.name == "figures"]:
+        print(f"{figures[0].parent}: {len(figures)} files")
     if options.open:
         import webbrowser
 
@@ -89,17 +97,20 @@ def _make(options: argparse.Namespace, formats: list[str]) -> "tuple[Report, lis
     from mviq.storage import check_writable, write_files
 
     own = options.out is None
-    directory = options.path / "report" if own else options.out
     choices = Choices(
         metric=options.metric,
         last=options.last,
         baseline=options.baseline,
         which=options.runs,
         seed=options.seed,
+        only=options.only,
+        without=options.without,
     )
     try:
         with Console(stderr=True).status("making the report"):
-            report = make_report(options.path, choices)
+            study = _directory(options.path)
+            directory = study / "report" if own else options.out
+            report = make_report(study, choices)
             check_writable(directory)
             paths = write_files(files(report, formats), directory, own or options.force)
             if own:
@@ -109,6 +120,15 @@ def _make(options: argparse.Namespace, formats: list[str]) -> "tuple[Report, lis
         raise UsageError(f"report: {mistake}; use --force to replace it") from None
     except (ValueError, OSError) as mistake:
         raise UsageError(f"report: {mistake}") from None
+
+
+def _directory(given: Path) -> Path:
+    """Return where the files are: of a study file that is where mviq study puts them."""
+    if not given.is_file():
+        return given
+    from mviq.studies.file import name_from, read
+
+    return Path("studies") / read(given, name_from)
 
 
 def print_summary(report: "Report") -> None:

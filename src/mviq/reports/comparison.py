@@ -9,13 +9,16 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
+from mviq.reports.averaging import complete, left_out, some
 from mviq.reports.reading import SCORES, Run, StudyData
 from mviq.reports.scales import Scale, scale_of
+from mviq.reports.selection import baseline_of, restricted, wishes
 from mviq.reports.statistics import Aligned, align, area_under_curve, comparable
 from mviq.reports.statistics.checks import Array, check_at_least, check_choice
 
 Which: TypeAlias = Literal["ended", "finished", "all"]
 Measure: TypeAlias = Literal["final", "area"]
+FEW_RUNS = 5  # docs/statistics.md: fewer are for a look, not for a comparison
 FINAL_SHARE = 10  # the final score is the mean over a tenth of the points
 
 
@@ -39,6 +42,10 @@ class Choices:
     without the diverged ones; or ``all``, also the others, as far as they came."""
     seed: int = 0
     """Of the bootstrap."""
+    only: Sequence[str] = ()
+    """Labels and environments to report, by name or pattern; none: all."""
+    without: Sequence[str] = ()
+    """Those to leave out."""
 
     def check(self) -> None:
         """Refuse values that are none."""
@@ -94,17 +101,27 @@ class Comparison:
     """Those in which something was measured."""
     labels: tuple[str, ...]
     """Those that have a score somewhere, in the order of the study."""
+    ranked: tuple[str, ...]
     shared: tuple[Environment, ...]
-    """Those in which all of these labels have a score: only they can be averaged over."""
+    """The labels and environments that are averaged: each of these labels has a score in each."""
     scale: Scale
     baseline: str | None
+    left_out: tuple[str, ...]
+    """What is not averaged, and why."""
     notes: tuple[str, ...]
+    """What was cut."""
+
+    @property
+    def over(self) -> str:
+        """What averages are over, as a caption says it."""
+        every = len(self.shared) == len(self.study.envs)
+        return "all environments" if every else some([e.env for e in self.shared])
 
     def scaled(self, measure: Measure) -> dict[str, Array]:
-        """Return scores ``(runs, shared environments)`` by label, on the common scale."""
+        """Return scores ``(runs, shared environments)`` by ranked label, on one scale."""
         if not self.shared:
             return {}
-        return {label: self.scale.apply(self._scores(label, measure)) for label in self.labels}
+        return {label: self.scale.apply(self._scores(label, measure)) for label in self.ranked}
 
     def score(self, run: Run, measure: Measure) -> float:
         """Return the raw score of one run, NaN if it has none."""
@@ -130,29 +147,34 @@ class Comparison:
 def compare(study: StudyData, choices: Choices) -> Comparison:
     """Read the scores of a study and put them side by side."""
     choices.check()
+    study = restricted(study, choices.only, choices.without)
     environments = gather(study, choices.metric, choices.which)
     _check_measured(study, choices, environments)
     labels = tuple(label for label in study.labels if any(label in e.curves for e in environments))
-    shared = tuple(e for e in environments if all(label in e.curves for label in labels))
-    finals = [np.concatenate([e.final(label, choices) for label in labels]) for e in shared]
-    left_out = [
-        f"{e.env} is not in the averages: no score of {_and(labels, e.curves)}"
-        for e in environments
-        if e not in shared
-    ]
-    notes = [note for e in environments for note in e.notes]
-    scale = scale_of([e.env for e in shared], finals)
-    baseline = _baseline(study, choices, labels)
-    if baseline is not None and baseline not in labels:
-        left_out.append(f"nothing is compared with the baseline {baseline}: it has no score")
+    scored = {e.env: tuple(e.curves) for e in environments}
+    ranked, kept = complete(scored, labels)
+    shared = tuple(e for e in environments if e.env in kept)
+    finals = [np.concatenate([e.final(x, choices) for x in e.curves]) for e in shared]
+    outside = left_out(study.labels, study.envs, scored, ranked, kept) if scored else []
+    baseline = baseline_of(study, choices.baseline, ranked)
+    if baseline is not None and baseline not in ranked:
+        outside.append(f"Nothing is compared with the baseline {baseline}: it is not ranked.")
         baseline = None
     return Comparison(
-        study, choices, environments, labels, shared, scale, baseline, (*notes, *left_out)
+        study=study,
+        choices=choices,
+        environments=environments,
+        labels=labels,
+        ranked=ranked,
+        shared=shared,
+        scale=scale_of(kept, finals),
+        baseline=baseline,
+        left_out=tuple(outside),
+        notes=(
+            *wishes(choices.only, choices.without),
+            *(note for e in environments for note in e.notes),
+        ),
     )
-
-
-def _and(labels: Sequence[str], present: Mapping[str, Array]) -> str:
-    return ", ".join(label for label in labels if label not in present)
 
 
 def _check_measured(
@@ -162,16 +184,6 @@ def _check_measured(
         return
     other = "train" if choices.metric == "eval" else "eval"
     raise ValueError(f"no run has {SCORES[choices.metric]}: use --metric {other}")
-
-
-def _baseline(study: StudyData, choices: Choices, labels: Sequence[str]) -> str | None:
-    chosen = choices.baseline or study.baseline
-    if chosen is not None and chosen not in study.labels:
-        raise ValueError(f"baseline must be one of {', '.join(study.labels)}, got {chosen!r}")
-    if chosen is not None or len(labels) < 2:
-        return chosen
-    plain = [run.label for run in study.runs if run.settings.get("algorithm") == "vi"]
-    return next((label for label in plain if label in labels), labels[0])
 
 
 def counts(run: Run, which: Which = "ended") -> bool:

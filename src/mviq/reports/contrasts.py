@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mviq.reports.comparison import Comparison, Environment
+from mviq.reports.comparison import FEW_RUNS, Comparison, Environment
 from mviq.reports.panels import SHARES, FigureData, Panel, Series
 from mviq.reports.statistics import (
     ATARI,
@@ -36,7 +36,7 @@ def aggregates(comparison: Comparison, rows: tuple[Row, ...]) -> FigureData | No
         )
         for statistic in statistics
     )
-    caption = "Final scores over all environments, with 95 % intervals."
+    caption = f"Final scores over {comparison.over}, with 95 % intervals."
     return FigureData("aggregates", "Final scores", caption, "intervals", panels)
 
 
@@ -89,12 +89,14 @@ def profiles(comparison: Comparison) -> FigureData | None:
             seed=comparison.choices.seed,
             bounds=(0.0, 1.0),
         )
-        series.append(Series(label, thresholds, found.estimate, found.low, found.high))
+        few = np.count_nonzero(~np.isnan(own)) < FEW_RUNS
+        runs = np.empty((0, THRESHOLDS)) if few else None  # every step of the curve is a run
+        series.append(Series(label, thresholds, found.estimate, found.low, found.high, runs))
     panel = Panel("", comparison.scale.unit, "share of runs above", tuple(series), limits=SHARES)
     caption = (
         "The share of runs whose final score is above the one on the axis, averaged over "
-        "environments, with 95 % intervals. A curve above another everywhere is better throughout; "
-        "a step shows runs that fail together."
+        "environments. A curve above another everywhere is better throughout; a step shows runs "
+        f"that fail together. Bands: 95 % intervals, from {FEW_RUNS} runs on."
     )
     return FigureData("profiles", "Performance profiles", caption, "curves", (panel,))
 

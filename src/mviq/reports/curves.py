@@ -1,11 +1,12 @@
 """Figures along training: learning curves, sample efficiency, and the Tsallis diagnostics."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from mviq.reports.comparison import Comparison, Environment, Which, gather, thinned
+from mviq.reports.comparison import FEW_RUNS, Comparison, Environment, Which, gather, thinned
 from mviq.reports.panels import FigureData, Panel, Series
 from mviq.reports.reading import SCORES
 from mviq.reports.statistics import curve_interval, interquartile_mean, mean
@@ -15,12 +16,26 @@ from mviq.runs.tables import METRICS
 
 POINTS = 200  # as many as a reader can tell apart
 RESAMPLES = 1000  # of a band; a number in a table has five times as many
+
+
+class Diagnostic(NamedTuple):
+    """How a column of progress.csv is shown."""
+
+    title: str
+    symbol: str
+    least: float = -np.inf
+    """The lowest value that it can have."""
+    linear_below: float | None = None
+
+
 DIAGNOSTICS = {
-    "tsallis/entropy": "Tsallis entropy",
-    "tsallis/support_size": "Support size",
-    "tsallis/gap_minus_log": "Gap minus q-logarithm",
-    "tsallis/residual": "Residual R_q",
-    "tsallis/munchausen": "Munchausen term",
+    "tsallis/entropy": Diagnostic("Tsallis entropy", r"$S_q(\pi)$", least=0.0),
+    "tsallis/support_size": Diagnostic("Support size", "actions", least=1.0),
+    "tsallis/gap_minus_log": Diagnostic(
+        "Gap minus q-logarithm", r"$Q - \langle\pi, Q\rangle - \ln_q\,\pi$"
+    ),
+    "tsallis/residual": Diagnostic("Residual", "$R_q$", least=0.0, linear_below=1e-3),
+    "tsallis/munchausen": Diagnostic("Munchausen term", r"$\alpha\,m$"),
 }
 
 
@@ -30,13 +45,10 @@ def learning_curves(comparison: Comparison) -> FigureData | None:
         return None
     title = {"eval": "evaluation return", "train": "training return"}[comparison.choices.metric]
     panels = tuple(
-        _panel(environment, environment.env, title, comparison.choices.seed)
+        Panel(environment.env, "agent steps", title, _means(environment, comparison.choices.seed))
         for environment in comparison.environments
     )
-    caption = (
-        f"The {SCORES[comparison.choices.metric]}: mean over runs, with a 95 % interval at each "
-        "point."
-    )
+    caption = f"The {SCORES[comparison.choices.metric]}: mean over runs. {_spread(panels)}"
     return FigureData("learning-curves", "Learning curves", caption, "curves", panels)
 
 
@@ -45,14 +57,22 @@ def diagnostics(comparison: Comparison) -> list[FigureData]:
     panels: dict[str, list[Panel]] = {}
     every = comparison.choices.which == "all"
     which: Which = "all" if every else "finished"  # what explodes would hide all else
-    for metric, title in DIAGNOSTICS.items():
+    for metric, shown in DIAGNOSTICS.items():
         for found in gather(comparison.study, metric, which):
-            panel = _panel(found, title, METRICS[metric], comparison.choices.seed)
+            panel = Panel(
+                shown.title,
+                "agent steps",
+                METRICS[metric],
+                _means(found, comparison.choices.seed, shown.least),
+                symbol=shown.symbol,
+                linear_below=shown.linear_below,
+            )
             panels.setdefault(found.env, []).append(panel)
     names = file_names("diagnostics", list(panels))
-    caption = f"Mean over {'all' if every else 'finished'} runs, 95 % intervals."
+    mean_over = f"Mean over {'all' if every else 'finished'} runs."
     return [
-        FigureData(names[env], env, caption, "curves", tuple(own)) for env, own in panels.items()
+        FigureData(names[env], env, f"{mean_over} {_spread(own)}", "curves", tuple(own))
+        for env, own in panels.items()
     ]
 
 
@@ -70,18 +90,34 @@ def file_names(begin: str, envs: list[str]) -> dict[str, str]:
     return names
 
 
-def _panel(environment: Environment, title: str, y_title: str, seed: int) -> Panel:
+def _means(environment: Environment, seed: int, least: float = -np.inf) -> tuple[Series, ...]:
     few = thinned(environment, POINTS)
-    series = tuple(
-        _series(label, few.steps, mean, curves[:, None], seed)
+    return tuple(
+        _series(label, few.steps, mean, curves[:, None], seed, least)
         for label, curves in few.curves.items()
     )
-    return Panel(title, "agent steps", y_title, series)
 
 
-def _series(label: str, x: Array, estimator: Estimator, curves: Array, seed: int) -> Series:
-    found = curve_interval(estimator, curves, seed=seed, resamples=RESAMPLES)
-    return Series(label, x, found.estimate, found.low, found.high)
+def _series(
+    label: str, x: Array, estimator: Estimator, curves: Array, seed: int, least: float = -np.inf
+) -> Series:
+    found = curve_interval(
+        estimator, curves, seed=seed, resamples=RESAMPLES, bounds=(least, np.inf)
+    )
+    return Series(label, x, found.estimate, found.low, found.high, _few_runs(curves))
+
+
+def _few_runs(curves: Array) -> Array | None:
+    """Return the runs of one environment if they are too few for a band, and more than one."""
+    runs = curves[~np.isnan(curves).all(axis=(1, 2)), 0]
+    return runs if curves.shape[1] == 1 and 1 < len(runs) < FEW_RUNS else None
+
+
+def _spread(panels: Sequence[Panel]) -> str:
+    """Say how figures show that runs differ."""
+    if all(series.runs is None for panel in panels for series in panel.series):
+        return "Bands: 95 % intervals at each point."
+    return f"Thin lines: single runs. From {FEW_RUNS} runs on a band shows their 95 % interval."
 
 
 def sample_efficiency(comparison: Comparison) -> FigureData | None:
@@ -97,8 +133,8 @@ def sample_efficiency(comparison: Comparison) -> FigureData | None:
     axis = "agent steps" if same else "% of the training steps"
     panel = Panel("", axis, f"interquartile mean, {comparison.scale.unit}", series)
     caption = (
-        "The interquartile mean of all runs in all environments along training, with a 95 % "
-        "interval at each point: higher on the left is faster."
+        f"The interquartile mean of all runs in {comparison.over} along training: higher "
+        f"on the left is faster. {_spread([panel])}"
     )
     return FigureData("sample-efficiency", "Sample efficiency", caption, "curves", (panel,))
 
@@ -120,7 +156,7 @@ def _on_one_axis(comparison: Comparison) -> tuple[Array, Mapping[str, Array]]:
             np.searchsorted(100 * e.steps / e.steps[-1], x * (1 + 1e-12), side="right") - 1
             for e in shared
         ]
-    return x, {label: _stack(comparison, label, shared, places) for label in comparison.labels}
+    return x, {label: _stack(comparison, label, shared, places) for label in comparison.ranked}
 
 
 def _stack(

@@ -7,17 +7,19 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from mviq.reports.panels import FigureData, Kind, Panel, value_range
+from mviq.reports.panels import FigureData, Kind, Panel, Series, value_range
 from mviq.reports.style import STYLE, Look, settle, short_names
 
 Looks = Mapping[str, Look]
 _LINE_WIDTH = 1.6
-_BAND = 0.15
+_BAND, _THIN = 0.15, 0.4  # opacity
 _LEGEND_ROW, _CHARACTER = 0.18, 0.06  # inches
 _BAR, _GROUP = 0.24, 1.5  # inches: a bar or dot, and the most for all bars of an environment
 
@@ -64,13 +66,19 @@ def _places(data: FigureData, looks: Looks) -> list[str]:
 def _legend(figure: Figure, data: FigureData, looks: Looks) -> None:
     """Add a legend below the panels, with the height that it needs."""
     labels = list(dict.fromkeys(s.label for panel in data.panels for s in panel.series))
-    handles = [Line2D([], [], color=looks[label].colour, **_line(looks[label])) for label in labels]
+    handles = [_handle(data.kind, looks[label]) for label in labels]
     names = [_literal(looks[label].name) for label in labels]
     longest = max(map(len, names))
     columns = max(1, min(len(names), int(15 * figure.get_figwidth() / (longest + 6))))
     rows = math.ceil(len(names) / columns)
     figure.set_figheight(figure.get_figheight() + _LEGEND_ROW * (rows + 1))
     figure.legend(handles, names, loc="outside lower center", ncols=columns)
+
+
+def _handle(kind: Kind, look: Look) -> Artist:
+    if kind == "bars":
+        return Patch(color=look.colour)
+    return Line2D([], [], color=look.colour, **_line(look))
 
 
 def _line(look: Look) -> dict[str, Any]:
@@ -88,12 +96,26 @@ def _draw_curves(axes: Axes, panel: Panel, looks: Looks) -> None:
         look, x = looks[series.label], np.asarray(series.x, dtype=float)
         mark = "o" if x.size == 1 else None
         axes.plot(x, series.y, color=look.colour, marker=mark, markersize=4, **_line(look))
-        axes.fill_between(x, series.low, series.high, color=look.colour, alpha=_BAND, linewidth=0)
-    axes.set(xlabel=panel.x_title, ylabel=_wrapped(panel.y_title))
+    for series in panel.series:
+        _draw_spread(axes, series, looks[series.label].colour)
+    axes.set(xlabel=panel.x_title, ylabel=panel.symbol or _wrapped(panel.y_title))
     axes.xaxis.set_major_locator(MaxNLocator(5))
     if panel.x_title == "agent steps":
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.set_ylim(*value_range(panel))
+    if panel.linear_below is not None:
+        axes.set_yscale("symlog", linthresh=panel.linear_below)
+        axes.set_ylim(bottom=-0.2 * panel.linear_below)  # a line at zero is seen whole
+
+
+def _draw_spread(axes: Axes, series: Series, colour: str) -> None:
+    """Draw the interval or single runs, behind the lines."""
+    x = np.asarray(series.x, dtype=float)
+    if series.runs is None:
+        axes.fill_between(x, series.low, series.high, color=colour, alpha=_BAND, linewidth=0)
+    for run in () if series.runs is None else series.runs:
+        mark = "." if x.size == 1 else None
+        axes.plot(x, run, color=colour, marker=mark, alpha=_THIN, linewidth=0.7, zorder=1.5)
 
 
 def _wrapped(text: str) -> str:
@@ -121,11 +143,21 @@ def _draw_bars(axes: Axes, panel: Panel, looks: Looks) -> None:
         places = np.array([names.index(str(name)) for name in series.x]) + middle
         axes.barh(places, series.y, height=0.86 * thick, color=looks[series.label].colour)
         for place, low, high in zip(places, series.low, series.high, strict=True):
-            axes.plot([low, high], [place, place], color="#333333", linewidth=1)
+            _whisker(axes, place, (low, high), value_range(panel))
     axes.set_yticks(range(len(names)), [_literal(name) for name in short_names(names)])
     axes.set_ylim(len(names) - 0.45, -0.55)
     axes.set(xlabel=_wrapped(panel.y_title), xlim=value_range(panel))
     _reference(axes, panel)
+
+
+def _whisker(
+    axes: Axes, place: float, ends: tuple[float, float], frame: tuple[float, float]
+) -> None:
+    """Draw an interval; an arrowhead says that it goes on beyond the frame."""
+    axes.plot(ends, [place, place], color="#333333", linewidth=1)
+    for edge, head, cut in zip(frame, "<>", (ends[0] < frame[0], ends[1] > frame[1]), strict=True):
+        if cut:
+            axes.plot(edge, place, head, color="#333333", markersize=4, clip_on=False)
 
 
 def _reference(axes: Axes, panel: Panel) -> None:

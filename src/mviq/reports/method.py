@@ -1,6 +1,6 @@
 """How the numbers of a report were computed, in words, beside the numbers."""
 
-from mviq.reports.comparison import Comparison
+from mviq.reports.comparison import FEW_RUNS, Comparison
 from mviq.reports.curves import POINTS, RESAMPLES
 from mviq.reports.reading import SCORES
 from mviq.reports.statistics.intervals import LEVEL
@@ -17,14 +17,16 @@ def method(comparison: Comparison) -> dict[str, str]:
         "environments, of the means over runs; the interquartile mean is the mean of the middle "
         "half of all runs in all environments. With one environment the median would be the mean, "
         "and is not shown. The area under the curve is the time average of a learning curve, "
-        "averaged likewise.",
+        "averaged likewise. Where a label has no score in an environment, one of the two is left "
+        "out, the one that takes fewer scores with it.",
         "Intervals": f"{100 * LEVEL:g} % stratified bootstrap: the runs of each environment are "
         "drawn again, with replacement, and the distance of both ends from the estimate is "
         "widened for few runs (the default of mviq.reports.statistics.interval). "
         f"{TABLE_RESAMPLES} resamples for numbers, {RESAMPLES} for bands, seed {choices.seed}. "
         "With one run there is no interval. The environments are fixed: nothing is said about "
         "others. A band holds at each point, not for the whole curve; where it is much higher than "
-        "the lines the frame cuts it.",
+        f"the lines the frame cuts it. With fewer than {FEW_RUNS} runs figures show the runs "
+        "themselves; the interval is under the pointer and in the CSV file.",
         "Probability of improvement": "The share of pairs, a run of one and a run of the other, in "
         "which the one is better, ties counting half, averaged over environments.",
         "Files": f"Curves have at most {POINTS} points, evenly taken. Figures, tables and CSV "

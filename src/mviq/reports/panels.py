@@ -25,6 +25,9 @@ class Series:
     low: Array
     high: Array
     """The ends of the interval, NaN where it is not known."""
+    runs: Array | None = None
+    """Single runs ``(runs, places)``, drawn instead of the interval where it would be too wide to
+    be of use; None: the interval is drawn."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,10 @@ class Panel:
     """A line for the eye: no difference, or an even chance."""
     limits: tuple[float, float] | None = None
     """What the axis of the numbers must show; None: what there is."""
+    symbol: str = ""
+    """What the numbers are called in pictures, as Matplotlib's mathematics; empty: ``y_title``."""
+    linear_below: float | None = None
+    """Where the axis of pictures turns from linear to logarithmic; None: it is linear."""
 
     @property
     def places(self) -> list[str]:
@@ -61,18 +68,20 @@ class FigureData:
 def value_range(panel: Panel) -> tuple[float, float]:
     """Return the part of the axis to show: every number, and intervals that are not too wide.
 
-    With three runs an interval can be ten times as wide as the numbers lie apart; it is then cut
-    by the frame.
+    An interval of few runs can be ten times as wide as the numbers lie apart; it is then cut by
+    the frame.
     """
     if panel.limits is not None:
         return panel.limits
-    y = np.concatenate([series.y for series in panel.series])
+    lines = [line for s in panel.series for line in (s.y, *(() if s.runs is None else s.runs))]
+    y = np.concatenate(lines)
     if panel.reference is not None:
         y = np.append(y, panel.reference)
-    ends = np.concatenate([end for s in panel.series for end in (s.low, s.high)])
+    banded = [series for series in panel.series if series.runs is None]
+    ends = [end for series in banded for end in (series.low, series.high)]
     low, high = _extent(y)
     margin = 0.6 * (high - low)
-    bottom, top = _extent(np.concatenate([y, ends]))
+    bottom, top = _extent(np.concatenate([y, *ends]))
     low, high = max(low - margin, bottom), min(high + margin, top)
     padding = 0.04 * (high - low) or 0.5
     return low - padding, high + padding

@@ -36,7 +36,8 @@ _COLOURS = (  # on a light and on a dark ground: the strongest first
     *((BLACK, "#F0F0F0"), (AMBER, "#F2B632"), (SKY, "#8FD0F7"), (GREY, "#A9A9A9")),
 )
 _HALF = 18  # characters of a long name that stay at each end
-_SETTING = re.compile(r"\b(\w{3})\w*(?==)")  # in a label that does not fit three letters are enough
+_SYMBOLS = {"learning_rate": "lr", "temperature": "τ", "munchausen_alpha": "α"}
+_SETTING = re.compile(rf"\b({'|'.join(_SYMBOLS)})(?==)")  # in a label that does not fit
 _DASHES = ((), (6, 1.5), (2.5, 1.5), (7, 1.5, 1.5, 1.5), (1, 1.2))
 
 
@@ -68,7 +69,7 @@ def short_names(names: Sequence[str]) -> list[str]:
     """Return names that fit into a figure; those that would look alike are numbered.
 
     >>> short_names(["DQN", "MVI(2) temperature=0.03 munchausen_alpha=0.9", "x" * 80, "x" * 90])
-    ['DQN', 'MVI(2) tem=0.03 mun=0.9', 'xxxxxxxxxxxxxxxxxx…xxxxxxxxxxxxxxxxxx (1)',
+    ['DQN', 'MVI(2) τ=0.03 α=0.9', 'xxxxxxxxxxxxxxxxxx…xxxxxxxxxxxxxxxxxx (1)',
     'xxxxxxxxxxxxxxxxxx…xxxxxxxxxxxxxxxxxx (2)']
     """
     short = [_short(name) for name in names]
@@ -80,7 +81,7 @@ def short_names(names: Sequence[str]) -> list[str]:
 
 def _short(name: str) -> str:
     """Return a long name with short settings, then without its middle: its end sets it apart."""
-    for shorter in (name, _SETTING.sub(r"\1", name)):
+    for shorter in (name, _SETTING.sub(lambda found: _SYMBOLS[found[1]], name)):
         if len(shorter) <= 2 * _HALF + 1:
             return shorter
     return f"{shorter[:_HALF]}…{shorter[-_HALF:]}"

@@ -26,7 +26,7 @@ class SummaryRow:
     numbers: dict[str, Number]
     """By the name of the statistic."""
     runs: int
-    """Those behind the numbers, in all environments."""
+    """Those behind the numbers."""
     planned: int
     diverged: int
 
@@ -91,8 +91,8 @@ def _rank(row: SummaryRow) -> float:
 
 def _summary_row(comparison: Comparison, label: str, numbers: dict[str, Number]) -> SummaryRow:
     own = [run for run in comparison.study.runs if run.label == label]
-    present = [e for e in comparison.environments if label in e.curves]
-    scores = [e.final(label, comparison.choices) for e in present]
+    averaged = comparison.shared if label in comparison.ranked else ()
+    scores = [e.final(label, comparison.choices) for e in averaged]
     return SummaryRow(
         label,
         numbers,

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from mviq.reports.comparison import Comparison
+from mviq.reports.comparison import FEW_RUNS, Comparison
 from mviq.reports.numbers import Number, counted, signed, with_interval
 from mviq.reports.statistics import interquartile_mean, interval
 from mviq.reports.statistics.checks import Array
 from mviq.reports.tables import IQM, Summary
 
-FEW_RUNS = 5  # docs/statistics.md: fewer are for a look, not for a comparison
 SEPARABLE = 4  # with fewer, runs of equal labels lie apart by chance too often to say anything
 MANY_LABELS = 5
 
@@ -102,8 +101,8 @@ def _chance(comparison: Comparison, summary: Summary, leader: str) -> list[str]:
 
 
 def _cautions(comparison: Comparison, summary: Summary) -> tuple[str, ...]:
-    found = [*_missing(comparison), *_unmeasured(comparison)]
-    fewest = _fewest(summary, *comparison.labels)
+    found = [*comparison.left_out, *_missing(comparison), *_unmeasured(comparison)]
+    fewest = _fewest(summary, *comparison.ranked)
     if 0 < fewest < FEW_RUNS:
         runs = counted(fewest, "run")
         found.append(f"Only {runs} per environment and label: read this as a first look.")
@@ -112,9 +111,9 @@ def _cautions(comparison: Comparison, summary: Summary) -> tuple[str, ...]:
                 "A probability whose interval has no width is not certain: so few runs can lie "
                 "apart by chance."
             )
-    if len(comparison.labels) > MANY_LABELS:
+    if len(comparison.ranked) > MANY_LABELS:
         found.append(
-            f"The highest of {len(comparison.labels)} labels was also the luckiest: repeat it with "
+            f"The highest of {len(comparison.ranked)} labels was also the luckiest: repeat it with "
             "new seeds before relying on its score."
         )
     return tuple(found)

@@ -99,18 +99,30 @@ def _caption(report: Report) -> str:
     scale, baseline = report.comparison.scale, report.comparison.baseline
     against = f" The baseline is {baseline}." if report.summary.chances else ""
     title = f"Final scores: {scale.unit}, with 95 % intervals in brackets."
-    return f"{title} {scale.explanation}{against}"
+    return f"{title} {scale.explanation}{_equal_means(report)}{against}"
+
+
+def _equal_means(report: Report) -> str:
+    if len(report.comparison.shared) != 1 or max(row.runs for row in report.summary.rows) >= 4:
+        return ""
+    return " With fewer than 4 runs the interquartile mean is the mean."
 
 
 def _facts(report: Report) -> list[str]:
-    study = report.comparison.study
+    comparison, study = report.comparison, report.comparison.study
     finished = sum(run.status == "finished" for run in study.runs)
     return [
-        counted(len(study.labels), "algorithm"),
-        counted(len(study.envs), "environment"),
+        _part(len(comparison.ranked), len(study.labels), "algorithm"),
+        _part(len(comparison.shared), len(study.envs), "environment"),
         counted(len(study.seeds), "seed"),
         f"{finished} of {counted(len(study.runs), 'run')} finished",
     ]
+
+
+def _part(averaged: int, planned: int, word: str) -> str:
+    """Return how many there are, and how many of them count if not all do."""
+    few = f"{averaged} averaged of " if averaged != planned else ""
+    return f"{few}{counted(planned, word)}"
 
 
 def _row(report: Report, row: SummaryRow, names: Sequence[str]) -> dict[str, Any]:
@@ -202,6 +214,9 @@ def _panel(panel: Panel, places: dict[str, int], bars: bool) -> dict[str, Any]:
                 "label": places[series.label],
                 "x": [names.get(x, x) if isinstance(x, str) else _number(x) for x in series.x],
                 **{end: list(map(_number, getattr(series, end))) for end in ("y", "low", "high")},
+                "runs": None
+                if series.runs is None
+                else [list(map(_number, r)) for r in series.runs],
             }
             for series in panel.series
         ],

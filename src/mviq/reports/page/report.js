@@ -35,6 +35,16 @@
     };
   }
 
+  function single(series) {
+    // All runs as one line with gaps: a trace for each would make the page slow.
+    const own = withAlpha(colour(series.label), 0.4);
+    return {
+      x: series.runs.flatMap(() => [...series.x, null]), y: series.runs.flatMap((run) => [...run, null]),
+      type: "scatter", mode: series.x.length === 1 ? "markers" : "lines", hoverinfo: "skip",
+      line: { color: own, width: 1 }, marker: { color: own, size: 5 },
+    };
+  }
+
   function interval(series) {
     return series.y.map((_, i) =>
       series.low[i] === null || series.high[i] === null
@@ -85,7 +95,8 @@
 
   const traces = {
     curves: (shown) => [
-      ...shown.filter((s) => known(s.low)).map(band),
+      ...shown.filter((s) => s.runs === null && known(s.low)).map(band),
+      ...shown.filter((s) => s.runs !== null).map(single),
       ...shown.map(curve),
     ],
     intervals: (shown) => shown.map(dot),

@@ -36,11 +36,26 @@ _BLOCK = 2**18  # scores resampled at a time: memory stays small, the result is 
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and the two ends of its confidence interval, arrays of one shape."""
+    """An estimate and the two ends of its confidence interval: numbers, or arrays of one shape.
 
-    estimate: Array
-    low: Array
-    high: Array
+    >>> print(Interval(-179.17, -190.04, -168.2))
+    -179 [-190, -168]
+    """
+
+    estimate: Any
+    low: Any
+    high: Any
+
+    def __str__(self) -> str:
+        if np.ndim(self.estimate):
+            return repr(self)
+        estimate, low, high = map(_digits, (self.estimate, self.low, self.high))
+        return f"{estimate} [{low}, {high}]"
+
+
+def _digits(value: float) -> str:
+    """Return three digits of a number, and all before its point."""
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def interval(
@@ -65,8 +80,8 @@ def interval(
 
     >>> from mviq.reports.statistics.estimates import mean
     >>> found = interval(mean, [[0.1, 0.9], [0.3, 1.1], [0.2, 1.0]], seed=1)
-    >>> f"{found.estimate:.2f} [{found.low:.2f}, {found.high:.2f}]"
-    '0.60 [0.48, 0.72]'
+    >>> print(found)
+    0.6 [0.484, 0.716]
     """
     arrays = [as_scores(f"sample {i}", sample) for i, sample in enumerate(samples, start=1)]
     _check(arrays, level, method, resamples, seed, bounds)
@@ -77,8 +92,8 @@ def interval(
     if method == "widened":
         factor = _per_output(_widening(arrays, per_task, tails[1]), estimate)
         ends = estimate + factor * (ends - estimate)
-    low, high = np.where(known, np.clip(ends, *bounds), np.nan)
-    return Interval(estimate, low, high)
+    ends = np.where(known, np.clip(ends, *bounds), np.nan)
+    return Interval(*(float(x) if estimate.ndim == 0 else x for x in (estimate, *ends)))
 
 
 def curve_interval(estimator: Callable[..., Array], *curves: ArrayLike, **options: Any) -> Interval:
