@@ -10,6 +10,7 @@ import pytest
 from mviq.paper.artefacts import ARTEFACTS
 from mviq.paper.drawing import files, verdict
 from mviq.paper.experiments import GAMES, SCALES
+from mviq.paper.learning import more_often
 from mviq.paper.panels import LOOK_OF_Q
 from mviq.reports.reading import Run, StudyData
 from mviq.reports.statistics import ATARI
@@ -338,6 +339,28 @@ def test_a_run_that_diverged_keeps_its_last_value_and_is_named(tmp_path):
     assert f"{told}values exploded" in drawing.settings
     naive = [row for row in drawing.data.rows if row[1] == "naive"]
     assert len(naive) == POINTS
+
+
+def test_runs_that_diverged_settle_nothing_in_figure_3(tmp_path):
+    """A last value that is held does not move."""
+    data = stored(tmp_path, ARTEFACTS["fig3"].experiment, fig3(+1, -0.6), seeds=4)
+    broken = [run for run in data.runs if run.seed > 1]
+    for run in broken:
+        lines = run.directory.progress.read_text().splitlines()[: POINTS // 2]
+        run.directory.progress.write_text("\n".join(lines) + "\n")
+    runs = [replace(run, status="diverged") if run in broken else run for run in data.runs]
+    drawing = ARTEFACTS["fig3"].make(replace(data, runs=tuple(runs)))
+    settles = [test.holds for test in drawing.findings if test.claim == "the difference settles"]
+    assert settles == [False] * 4
+    assert any("q=2: 2 of 4 runs diverged and are left out" in x for x in drawing.settings)
+
+
+def test_the_units_of_one_game_decide_nothing():
+    rng = np.random.default_rng(0)
+    new, old = rng.normal(0.3, 1, (3, 20)), rng.normal(0, 1, (3, 20))
+    units = np.where(np.arange(20) == 7, 1000.0, 1.0)
+    found, other = more_often(new, old), more_often(new * units, old * units)
+    assert (other.low, other.high) == pytest.approx((found.low, found.high))
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -172,6 +172,9 @@ def test_diverged_runs_keep_their_last_score_and_the_reader_is_told(tmp_path):
     assert found.comparison.environments[0].curves["MVI(2)"][3].tolist() == [-99.0] * 4
     diverged = "1 of 7 runs diverged: 1 of MVI(2). "
     assert f"{diverged}They keep their last score." in found.verdict.cautions
+    (tmp_path / "runs" / bad / "evaluations.csv").write_text("step,episode,return,length\n")
+    none = f"{diverged}They keep their last score. 1 of them had none yet, and is missing."
+    assert none in make_report(tmp_path, Choices()).verdict.cautions
     survivors = make_report(tmp_path, Choices(which="finished"))
     (row,) = (row for row in survivors.summary.rows if row.label == "MVI(2)")
     assert (row.runs, row.planned, row.diverged) == (3, 4, 1)

@@ -38,8 +38,16 @@ def whole(tmp_path_factory):
     return root
 
 
+@pytest.fixture
+def hangup():
+    """Let SIGHUP be heard, also where the tests were started by nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_being_asked_to_stop_loses_nothing_and_leaves_no_trace(number, whole, tmp_path):
+def test_being_asked_to_stop_loses_nothing_and_leaves_no_trace(number, whole, tmp_path, hangup):
     with pytest.raises(Stopped, match="step 336"):  # the next boundary, not a checkpoint's
         train(CONFIG, tmp_path, Asking(number))
     reporter = Crashing()

@@ -113,13 +113,14 @@ def test_a_terminal_that_is_closed_leaves_a_study_that_can_go_on(tmp_path):
     names = [run.run for run in expand(read_study(file)).runs]
     wait_until(lambda: all(logged_step(directory.run(name)) for name in names), "both runs")
     os.close(ours)
-    study.wait()
+    assert study.wait() == 130
     assert workers_of(directory) == []
     assert len({place.parent.parent for place in checkpoints(directory)}) == 2
 
 
 def take_terminal() -> None:
     """Make standard input the terminal of a new session, which is hung up when it is closed."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where the tests were started by nohup
     os.setsid()
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
@@ -149,7 +150,7 @@ def test_measured_before_it_starts_and_refused_when_too_much(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("content", "options", "message"),
     [
-        ({"budget": {"steps": 1999}}, [], "budget.steps is 1,999, the study needs 2,000 (--force"),
+        ({"budget": {"steps": 1999}}, [], "is 1,999, the study needs 2,000 (--force starts it"),
         ({"budget": {"hours": 1}}, [], "budget.hours needs the study to be measured"),
         ({"environments": ["CartPol-v1"]}, [], "there is no environment 'CartPol-v1'; did you"),
         ({"environments": ["Pendulum-v1"]}, [], "Pendulum-v1 must have discrete actions"),

@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -68,6 +69,9 @@ def test_a_key_that_stands_twice_is_named(tmp_path):
     file = tmp_path / "twice.yaml"
     file.write_text("environments: [CartPole-v1]\nseeds: 2\nsettings: {}\nseeds: 3\n")
     with pytest.raises(ValueError, match=r"twice\.yaml is not YAML: seeds again in line 4"):
+        read_study(file)
+    file.write_text("? [1, 2]\n: 3\n")
+    with pytest.raises(ValueError, match=r"twice\.yaml"):
         read_study(file)
 
 
@@ -250,6 +254,9 @@ def test_a_study_can_be_extended_but_not_changed(tmp_path):
     assert directory.plan() == fewer
     with pytest.raises(ValueError, match="'mvi CartPole-v1 seed 0' has another gamma there"):
         directory.settle("", plan_of(seeds=2, algorithms=["mvi", "vi"], settings={"gamma": 0.5}))
+    changed = replace(fewer, runs=tuple(replace(run, run=f"{run.run}x") for run in fewer.runs))
+    with pytest.raises(ValueError, match="has another default, which has changed since, there"):
+        directory.settle("", changed)
     (tmp_path / "other" / "x").mkdir(parents=True)
     with pytest.raises(ValueError, match="has something in it that is not a study"):
         StudyDirectory(tmp_path / "other").settle("", plan_of())

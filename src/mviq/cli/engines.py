@@ -5,6 +5,7 @@ import math
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 
@@ -29,6 +30,11 @@ def session_options(options: argparse.Namespace) -> dict[str, Any]:
         "quiet": options.quiet,
         **engine_options(options),
     }
+
+
+def retry(study: Path) -> str:
+    """Return the command that tries again what has failed in a study."""
+    return f"mviq study run {study} --retry-failed"
 
 
 def saying(quiet: bool) -> Callable[[str], None]:

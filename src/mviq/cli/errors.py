@@ -1,8 +1,22 @@
 """How the command line speaks of mistakes: one line on stderr, exit code 2, no traceback."""
 
 import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, NoReturn
+
+
+@contextmanager
+def perhaps_unread() -> Iterator[None]:
+    """Let nothing depend on whether what is printed is read: the terminal may be closed by now."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError:  # what is left of it must not fail once more at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class UsageError(Exception):

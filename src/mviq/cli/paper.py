@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mviq.cli.engines import add_engine_options, engine_options, saying
+from mviq.cli.engines import add_engine_options, engine_options, retry, saying
 from mviq.cli.errors import UsageError
 from mviq.paper.artefacts import ARTEFACTS, Artefact
 from mviq.paper.experiments import SCALES, Scale
@@ -33,6 +33,7 @@ share theirs. The theorems are 'mviq verify'.
 _EPILOG = """\
 q is the entropic index (1 softmax, 2 sparsemax, ∞ greedy). The paper's eq. (2) uses the physics
 convention instead, where the logarithm and exponential of index q are ours of index 2 − q.
+Exit code: 0 all runs have ended, also by divergence, 1 some failed, 2 wrong input, 130 stopped.
 The same command gives the same files. A file that exists with other content is left alone unless
 --force is given.
 """
@@ -135,7 +136,10 @@ def _study(artefact: Artefact, options: argparse.Namespace) -> int:
         raise UsageError(f"paper: cannot use {mistake.filename}: {mistake.strerror}") from None
     _write(artefact, drawing, options)
     print(f"the study: {directory} ('mviq report {directory}' shows all of it)")
-    return outcome.exit_code
+    ended = [run.state in ("finished", "diverged") for run in outcome.runs]
+    if not all(ended):
+        print(f"{ended.count(False)} runs are missing in it; try again: {retry(directory)}")
+    return 0 if all(ended) else 1
 
 
 def _scale(options: argparse.Namespace) -> Scale:

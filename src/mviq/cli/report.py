@@ -124,11 +124,15 @@ def _make(options: argparse.Namespace, formats: list[str]) -> "tuple[Report, lis
 
 def _directory(given: Path) -> Path:
     """Return where the files are: of a study file that is where mviq study puts them."""
-    if not given.is_file():
-        return given
-    from mviq.studies.file import name_from, read
+    if given.is_file():
+        from mviq.studies.file import name_from, read
 
-    return Path("studies") / read(given, name_from)
+        return Path("studies") / read(given, name_from)
+    if given.is_dir():
+        return given
+    from mviq.runs.directory import find_run
+
+    return find_run(given).path  # the beginning of a name is enough
 
 
 def print_summary(report: "Report") -> None:

@@ -10,12 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from mviq.cli import tune
-from mviq.cli.engines import add_session_options, saying, session_options
-from mviq.cli.errors import OneLineParser, UsageError
+from mviq.cli.engines import add_session_options, retry, saying, session_options
+from mviq.cli.errors import OneLineParser, UsageError, perhaps_unread
 from mviq.runs.directory import RunError
-from mviq.studies.directory import PlannedRun, StudyDirectory
+from mviq.studies.directory import OtherStudyError, PlannedRun, StudyDirectory
 from mviq.studies.file import name_from, read, read_study
 from mviq.studies.status import RunStatus, last_return, statuses, summary
+from mviq.studies.study import LimitError
 
 if TYPE_CHECKING:  # the real imports wait until the command runs: status must not load torch
     from mviq.studies.running import Options
@@ -104,10 +105,21 @@ def _call(action: Action, options: argparse.Namespace) -> int:
         place = directory.path
         return action(options, file, directory)
     except (RunError, ValueError) as mistake:
-        raise UsageError(f"study: {mistake}") from None
+        raise UsageError(f"study: {mistake}{_way_out(mistake, options)}") from None
+    except BrokenPipeError:  # the reader, such as head, has had enough
+        raise
     except OSError as mistake:
         where, why = mistake.filename or place, mistake.strerror or mistake
         raise UsageError(f"study: {where}: {why}") from None
+
+
+def _way_out(mistake: Exception, options: argparse.Namespace) -> str:
+    """Return the option, if there is one here, by which a refusal can be overcome."""
+    if isinstance(mistake, LimitError):
+        return " (--force starts it nevertheless)"
+    if isinstance(mistake, OtherStudyError) and hasattr(options, "drop"):
+        return ", or --drop what is missing in the file"
+    return ""
 
 
 def _found(given: Path, out: Path | None) -> tuple[Path, StudyDirectory]:
@@ -137,15 +149,15 @@ def _run(study: "Study", directory: StudyDirectory, options: "Options") -> int:
     from mviq.studies.running import run_study
 
     outcome = run_study(study, directory, options, saying(options.quiet))
-    _print_summary(directory, outcome.runs)
     states = [run.state for run in outcome.runs]
-    if "failed" in states:
-        again = f"mviq study run {directory.path} --retry-failed"
-        print(f"why: {directory.logs}; try again what failed: {again}")
-    if "diverged" in states and options.retry_failed:
-        print("what diverged is final, and not tried again")
-    if outcome.stopped:
-        print(f"continue with: mviq study run {directory.path}")
+    with perhaps_unread():
+        _print_summary(directory, outcome.runs)
+        if "failed" in states:
+            print(f"why: {directory.logs}; try again what failed: {retry(directory.path)}")
+        if "diverged" in states and options.retry_failed:
+            print("what diverged is final, and not tried again")
+        if outcome.stopped:
+            print(f"continue with: mviq study run {directory.path}")
     return outcome.exit_code
 
 

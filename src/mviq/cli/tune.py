@@ -36,7 +36,7 @@ Search hyper-parameters: a study file with one algorithm and a section that says
   mviq study run studies/cartpole-tune/tuning/best.yaml   confirm the best with other seeds
 
 A trial is as many ordinary runs as there are seeds. docs/tuning.md explains the section and the
-files. Exit code: 0 there is a best trial, 1 a trial failed, 2 wrong input, 130 stopped.
+files. Exit code: 0 there is a best trial and none failed, 1 otherwise, 2 wrong input, 130 stopped.
 """
 
 

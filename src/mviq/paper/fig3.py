@@ -33,7 +33,8 @@ TITLES = {GAP: r"$Q-\mathcal{M}_qQ-\ln_q\pi$", RESIDUAL: "$R_q$"}
 SETTLED, CONSTANT, NEAR = 0.05, -0.5, 0.1
 NEGLIGIBLE = 0.1
 SETTINGS = (
-    "mean over the replayed states of the last update before a row, seeds' mean and 95 % interval",
+    "mean over the replayed states of the last update before a row, finished seeds' mean and 95 % "
+    "interval: what a run that diverged says of itself would settle nothing",
     f"settled: it moves by less than {SETTLED:g} from the third to the last quarter of learning; "
     f"around {CONSTANT:g}: within {NEAR:g} of it in the last quarter",
     "R_q between successive target networks, π_k floored at 1e-3, averaged over time: its size "
@@ -44,7 +45,7 @@ SETTINGS = (
 
 def make(data: StudyData) -> Drawing:
     """Draw both panels and test both claims."""
-    found = {metric: learning(data, metric) for metric in TITLES}
+    found = {metric: learning(data, metric, "finished") for metric in TITLES}
     lines = [line for metric in TITLES for line in _lines(found[metric], TITLES[metric])]
     with matplotlib.rc_context(STYLE):
         figure, panels = grid_of(list(TITLES.values()), width=4.2, height=3.2)
@@ -89,11 +90,11 @@ def _settles(found: Learning) -> list[Finding]:
 
 
 def _quarter(found: Learning, label: str, number: int) -> Array:
-    """Return each seed's mean over a quarter of its curve, as scores of one task."""
-    curves = found.of(label, found.envs[0])
-    size = max(1, curves.shape[1] // 4)
-    begin = min(number * size, curves.shape[1] - size)
-    mean: Array = curves[:, begin : begin + size].mean(axis=1, keepdims=True)
+    """Return each seed's mean over a quarter of its steps, as scores of one task."""
+    curves, steps = found.of(label, found.envs[0]), found.steps(label)
+    last = steps[-1] * np.array([number, number + 1]) / 4
+    inside = (steps > last[0]) & (steps <= last[1])
+    mean: Array = curves[:, inside].mean(axis=1, keepdims=True)
     return mean
 
 

@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, SymmetricalLogLocator
 from mviq.paper.drawing import Data, Drawing, Finding
 from mviq.paper.experiments import M_VI, TSALLIS_VI
 from mviq.paper.fig4 import OURS
-from mviq.paper.learning import Learning, above, learning, spoken
+from mviq.paper.learning import Learning, above, learning, spoken, unitless
 from mviq.paper.panels import grid_of, short
 from mviq.reports.reading import StudyData
 from mviq.reports.statistics import (
@@ -185,6 +185,6 @@ def _share(
         # The floor: where seeds drawn again have a baseline of zero, the sign still counts.
         return of_percent(percent_improvement(new, old, floor=1e-9))
 
-    found = interval(estimator, over.ours, over.theirs, bounds=bounds)
+    found = interval(estimator, *unitless(over.ours, over.theirs), bounds=bounds)
     measured = f"{_counts(over.percent.estimate)}; {what} {spoken(found)}"
     return Finding(claim, over.where, measured, above(found, level))

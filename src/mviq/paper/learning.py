@@ -5,13 +5,13 @@ A difference counts as decided when its 95 % interval says so, not when its esti
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mviq.paper.drawing import Data
-from mviq.reports.comparison import counts, final_points
+from mviq.reports.comparison import Which, counts, final_points
 from mviq.reports.reading import Run, StudyData
 from mviq.reports.statistics import (
     Aligned,
@@ -58,13 +58,14 @@ class Learning:
         return area_under_curve(aligned.curves, aligned.steps)
 
 
-def learning(data: StudyData, metric: str = "eval") -> Learning:
+def learning(data: StudyData, metric: str = "eval", which: Which = "ended") -> Learning:
     """Read a metric of a study; what is missing or broken off stands in the notes.
 
     A label of which nothing is known, because all its runs diverged too early, keeps its place.
     """
+    used = [run for run in data.runs if counts(run, which)]
     records = {
-        label: [run.whole_record(metric) for run in data.runs if run.label == label and counts(run)]
+        label: [run.whole_record(metric) for run in used if run.label == label]
         for label in data.labels
     }
     known = {
@@ -77,7 +78,9 @@ def learning(data: StudyData, metric: str = "eval") -> Learning:
     unknown = _unknown(next(iter(known.values())))
     curves = {label: known.get(label, unknown) for label in data.labels}
     notes = [f"{label}: {note}" for label, own in curves.items() for note in own.notes]
-    return Learning(metric, data.envs, curves, (*_troubles(data), *notes))
+    known_of = {(r.label, r.env, r.seed) for r in used if r.record(metric).steps.size}
+    left_out = [r for r in data.runs if (r.label, r.env, r.seed) not in known_of]
+    return Learning(metric, data.envs, curves, (*_troubles(data, left_out), *notes))
 
 
 def _unknown(other: Aligned) -> Aligned:
@@ -86,18 +89,18 @@ def _unknown(other: Aligned) -> Aligned:
     return replace(other, curves=curves, notes=("no run has got far enough to be drawn",))
 
 
-def _troubles(data: StudyData) -> list[str]:
+def _troubles(data: StudyData, left_out: Collection[Run]) -> list[str]:
     """Say for every label how many of its runs did not finish, and why one of them did not."""
     total = Counter(run.label for run in data.runs)
-    groups: dict[tuple[str, str], list[Run]] = {}
+    groups: dict[tuple[str, str, str], list[Run]] = {}
     for run in data.runs:
         if run.status != "finished":
-            groups.setdefault((run.label, run.status), []).append(run)
+            fate = "are left out" if run in left_out else "keep their last value"
+            groups.setdefault((run.label, run.status, fate), []).append(run)
     return [
-        f"{label}: {len(runs)} of {total[label]} runs {status}"
-        f" {'and keep their last value' if status == 'diverged' else 'and are left out'}, such as "
+        f"{label}: {len(runs)} of {total[label]} runs {status} and {fate}, such as "
         f"{runs[0].env}, seed {runs[0].seed}: {runs[0].reason}"
-        for (label, status), runs in groups.items()
+        for (label, status, fate), runs in groups.items()
     ]
 
 
@@ -129,20 +132,32 @@ def change(later: Array, earlier: Array) -> Interval:
 def more_often(new: Array, old: Array) -> Interval:
     """Return how likely a run of ``new`` is above one of ``old``, with its interval.
 
-    Runs that are all on one side look certain to a bootstrap. If chance alone puts them there in
-    more than 5 % of all orders, two-sided, the interval is all that a probability can be: so it is
-    with three seeds of each in one task, not in two.
+    With so few runs that chance alone puts all of them on one side in more than 5 % of their
+    orders, two-sided, nothing can be decided, and the interval is all that a probability can be:
+    so it is with three seeds of each in one task, not in two.
 
     >>> high, low = np.array([[4.0], [5.0], [6.0]]), np.array([[1.0], [2.0], [3.0]])
     >>> spoken(more_often(high, low)), spoken(more_often(high.repeat(2, 1), low.repeat(2, 1)))
     ('1 [0, 1]', '1 [1, 1]')
     """
-    found = interval(probability_of_improvement, new, old, bounds=(0.0, 1.0))
+    found = interval(probability_of_improvement, *unitless(new, old), bounds=(0.0, 1.0))
     runs = [(~np.isnan(scores)).sum(axis=0).tolist() for scores in (new, old)]
     orders = math.prod(math.comb(m + n, m) for m, n in zip(*runs, strict=True))
     if np.isnan(found.low) or 2 / orders <= 0.05:
         return found
-    return replace(found, low=np.zeros(()), high=np.ones(()))
+    return replace(found, low=0.0, high=1.0)
+
+
+def unitless(new: Array, old: Array) -> tuple[Array, Array]:
+    """Return scores in units of their spread in each task: points of one game are not another's.
+
+    Probabilities and percents do not change, but how much an interval is widened for few runs
+    would otherwise depend on the game with the largest numbers.
+    """
+    both = np.concatenate([new, old])
+    spread = np.sqrt(task_means((both - task_means(both)) ** 2))
+    unit = np.where(spread > 0, spread, 1.0)
+    return new / unit, old / unit
 
 
 def above(found: Interval, level: float = 0.0) -> bool | None:

@@ -115,8 +115,10 @@ def _few_runs(curves: Array) -> Array | None:
 
 def _spread(panels: Sequence[Panel]) -> str:
     """Say how figures show that runs differ."""
-    if all(series.runs is None for panel in panels for series in panel.series):
-        return "Bands: 95 % intervals at each point."
+    found = [series for panel in panels for series in panel.series]
+    if all(series.runs is None for series in found):
+        known = any(np.isfinite(series.low).any() for series in found)
+        return "Bands: 95 % intervals at each point." if known else "One run each: no intervals."
     return f"Thin lines: single runs. From {FEW_RUNS} runs on a band shows their 95 % interval."
 
 

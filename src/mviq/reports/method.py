@@ -25,8 +25,8 @@ def method(comparison: Comparison) -> dict[str, str]:
         f"{TABLE_RESAMPLES} resamples for numbers, {RESAMPLES} for bands, seed {choices.seed}. "
         "With one run there is no interval. The environments are fixed: nothing is said about "
         "others. A band holds at each point, not for the whole curve; where it is much higher than "
-        f"the lines the frame cuts it. With fewer than {FEW_RUNS} runs figures show the runs "
-        "themselves; the interval is under the pointer and in the CSV file.",
+        f"the lines the frame cuts it. With fewer than {FEW_RUNS} runs curves in one "
+        "environment are shown run by run; the interval is under the pointer and in the CSV file.",
         "Probability of improvement": "The share of pairs, a run of one and a run of the other, in "
         "which the one is better, ties counting half, averaged over environments.",
         "Files": f"Curves have at most {POINTS} points, evenly taken. Figures, tables and CSV "

@@ -131,6 +131,9 @@ def _missing(comparison: Comparison) -> list[str]:
     if diverged:
         kept = which != "finished"
         used = "They keep their last score." if kept else "Scores without them flatter."
+        blank = sum(r.status == "diverged" and np.isnan(comparison.score(r, "final")) for r in runs)
+        if kept and blank:
+            used += f" {blank} of them had none yet, and {'is' if blank == 1 else 'are'} missing."
         number = f"{diverged.total()} of {len(runs)} runs diverged"
         found.append(f"{number}: {_listed(diverged, '{1} of {0}')}. {used}")
     return found

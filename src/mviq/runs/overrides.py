@@ -106,10 +106,10 @@ def _strict_loader() -> Any:
     class Strict(yaml.SafeLoader):
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             seen: set[Any] = set()
-            for key, _ in node.value:
-                if key.value in seen and isinstance(key, yaml.ScalarNode):
+            for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+                if key.value in seen:
                     raise yaml.YAMLError(f"{key.value} again in line {key.start_mark.line + 1}")
-                seen |= {key.value} if isinstance(key, yaml.ScalarNode) else set()
+                seen.add(key.value)
             return super().construct_mapping(node, deep)
 
     return Strict

@@ -61,6 +61,10 @@ class Failure:
     """Whether it was killed from outside, and so is worth another attempt."""
 
 
+class OtherStudyError(ValueError):
+    """A directory has runs that a study has not."""
+
+
 @dataclass(frozen=True)
 class StudyDirectory:
     """The places of a study's files."""
@@ -126,9 +130,9 @@ class StudyDirectory:
         planned, wanted = self.plan().runs, {run.run for run in plan.runs}
         missing = [run for run in planned if run.run not in wanted]
         if missing and not drop:
-            raise ValueError(
+            raise OtherStudyError(
                 f"{self.path} belongs to another study: {_lacking(missing[0], plan)} "
-                f"({len(missing)} of {len(planned)} runs); give it another name, or --drop"
+                f"({len(missing)} of {len(planned)} runs); give it another name"
             )
 
     def settle(self, study_file: str, plan: Plan, drop: bool = False) -> None:
@@ -158,7 +162,8 @@ def _lacking(run: PlannedRun, plan: Plan) -> str:
         if twin.title == run.title:
             now, before = twin.settings, run.settings
             names = sorted(x for x in now.keys() | before.keys() if now.get(x) != before.get(x))
-            return f"{run.title!r} has another {', '.join(names)} there"
+            what = ", ".join(names) or "default, which has changed since,"
+            return f"{run.title!r} has another {what} there"
     return f"{run.title!r} of it is not in this one"
 
 

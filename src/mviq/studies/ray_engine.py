@@ -56,11 +56,11 @@ def ray_engine(
     except (OSError, ValueError, RuntimeError) as error:
         where = address or "this machine"
         raise ValueError(f"no Ray cluster at {where}: {one_line(str(error))}") from None
-    try:
-        with redirect_stdout(Overheard()) as overheard:
+    with redirect_stdout(Overheard()) as overheard:
+        try:
             yield RayEngine(ray, overheard, resources, workers)
-    finally:
-        ray.shutdown()
+        finally:
+            ray.shutdown()
 
 
 def _check_reachable(address: str | None) -> None:
@@ -105,6 +105,10 @@ class RayEngine:
         mailbox, told = self._mailbox(), False
         waiting, at_work = deque(tasks), dict[Any, Task]()
         while waiting or at_work:
+            if stop.is_set():
+                self._give_up(waiting, events)
+                if not at_work:
+                    return
             while waiting and len(at_work) < (self._workers or len(tasks)):
                 task = waiting.popleft()
                 at_work[self._submit(task, mailbox)] = task
@@ -118,6 +122,10 @@ class RayEngine:
             heard += [self._ended(reference, at_work.pop(reference)) for reference in done]
             for event in heard:
                 events(event)
+
+    def _give_up(self, waiting: deque[Task], events: Events) -> None:
+        while waiting:
+            events(Ended(waiting.popleft().run, "stopped"))
 
     def _mailbox(self) -> Any:
         """Return a mailbox on this node, which is lost only together with the study."""

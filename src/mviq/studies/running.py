@@ -18,7 +18,7 @@ from mviq.studies.plan import check_runs, config_of, expand
 from mviq.studies.ray_engine import Resources, ray_engine
 from mviq.studies.session import Session, chosen, left_to_do
 from mviq.studies.status import RunStatus, status_of
-from mviq.studies.study import Budget, Study, as_yaml
+from mviq.studies.study import Budget, LimitError, Study, as_yaml
 
 Say = Callable[[str], None]
 
@@ -146,24 +146,24 @@ def check_limits(budget: Budget, work: Work, directory: StudyDirectory, options:
         return
     found = work.estimate
     if budget.steps is not None and work.steps > budget.steps:
-        raise ValueError(_over("budget.steps", f"{budget.steps:,}", f"{work.steps:,}"))
+        raise LimitError(_over("budget.steps", f"{budget.steps:,}", f"{work.steps:,}"))
     if budget.hours is not None and work.left:
         if found is None:
             raise ValueError("budget.hours needs the study to be measured")
         hours = found.seconds / 3600
         if hours > budget.hours:
-            raise ValueError(_over("budget.hours", f"{budget.hours:g}", f"about {hours:.2g}"))
+            raise LimitError(_over("budget.hours", f"{budget.hours:g}", f"about {hours:.2g}"))
     if found is None:
         return
     available, free = machine.available_memory(), machine.free_disk(directory.path)
     if options.engine == "local" and available is not None and found.memory > available:
-        raise ValueError(_over("free memory", size(available), size(found.memory)))
+        raise LimitError(_over("free memory", size(available), size(found.memory)))
     if found.disk > free:
-        raise ValueError(_over("free disk", size(free), size(found.disk)))
+        raise LimitError(_over("free disk", size(free), size(found.disk)))
 
 
 def _over(limit: str, allowed: str, needed: str) -> str:
-    return f"{limit} is {allowed}, the study needs {needed} (--force starts it nevertheless)"
+    return f"{limit} is {allowed}, the study needs {needed}"
 
 
 def _work(directory: StudyDirectory, plan: Plan, work: Work, engine: Engine, quiet: bool) -> bool:

@@ -22,6 +22,10 @@ class Entry:
     """What takes several values."""
 
 
+class LimitError(ValueError):
+    """A study needs more than its budget, or than the machine has."""
+
+
 @dataclass(frozen=True)
 class Budget:
     """What a study may cost; None is no limit."""
