@@ -15,8 +15,13 @@ def perhaps_unread() -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()
-    except OSError:  # what is left of it must not fail once more at the end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError:
+        print_to_nobody()
+
+
+def print_to_nobody() -> None:
+    """Let go of standard output: what is left to be written must not fail once more at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class UsageError(Exception):

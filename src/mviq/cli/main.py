@@ -1,7 +1,6 @@
 """The entry point: builds the parser, calls the subcommand, turns mistakes into exit code 2."""
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -9,7 +8,7 @@ from importlib import import_module
 from importlib.metadata import version
 from io import TextIOWrapper
 
-from mviq.cli.errors import OneLineParser, UsageError
+from mviq.cli.errors import OneLineParser, UsageError, print_to_nobody
 
 COMMANDS = {
     "train": "train an agent, or continue a run that was interrupted",
@@ -67,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(options.run(options) or 0)
     except BrokenPipeError:  # the reader, such as head, has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print_to_nobody()
         return 0
     except UsageError as mistake:
         with suppress(OSError):  # nobody may be there to read it

@@ -63,10 +63,9 @@ def learning(data: StudyData, metric: str = "eval", which: Which = "ended") -> L
 
     A label of which nothing is known, because all its runs diverged too early, keeps its place.
     """
-    used = [run for run in data.runs if counts(run, which)]
+    read = [(run, run.whole_record(metric)) for run in data.runs if counts(run, which)]
     records = {
-        label: [run.whole_record(metric) for run in used if run.label == label]
-        for label in data.labels
+        label: [record for run, record in read if run.label == label] for label in data.labels
     }
     known = {
         label: align(own, tasks=data.envs, seeds=data.seeds)
@@ -78,9 +77,8 @@ def learning(data: StudyData, metric: str = "eval", which: Which = "ended") -> L
     unknown = _unknown(next(iter(known.values())))
     curves = {label: known.get(label, unknown) for label in data.labels}
     notes = [f"{label}: {note}" for label, own in curves.items() for note in own.notes]
-    known_of = {(r.label, r.env, r.seed) for r in used if r.record(metric).steps.size}
-    left_out = [r for r in data.runs if (r.label, r.env, r.seed) not in known_of]
-    return Learning(metric, data.envs, curves, (*_troubles(data, left_out), *notes))
+    used = [run for run, record in read if record.steps.size]
+    return Learning(metric, data.envs, curves, (*_troubles(data, used), *notes))
 
 
 def _unknown(other: Aligned) -> Aligned:
@@ -89,13 +87,13 @@ def _unknown(other: Aligned) -> Aligned:
     return replace(other, curves=curves, notes=("no run has got far enough to be drawn",))
 
 
-def _troubles(data: StudyData, left_out: Collection[Run]) -> list[str]:
+def _troubles(data: StudyData, used: Collection[Run]) -> list[str]:
     """Say for every label how many of its runs did not finish, and why one of them did not."""
     total = Counter(run.label for run in data.runs)
     groups: dict[tuple[str, str, str], list[Run]] = {}
     for run in data.runs:
         if run.status != "finished":
-            fate = "are left out" if run in left_out else "keep their last value"
+            fate = "keep their last value" if run in used else "are left out"
             groups.setdefault((run.label, run.status, fate), []).append(run)
     return [
         f"{label}: {len(runs)} of {total[label]} runs {status} and {fate}, such as "

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 
 from mviq.reports.reading import Run, StudyData
+from mviq.studies.patterns import is_like
 
 
 def restricted(study: StudyData, only: Sequence[str], without: Sequence[str]) -> StudyData:
@@ -23,8 +23,7 @@ def restricted(study: StudyData, only: Sequence[str], without: Sequence[str]) ->
 
 def _is_like(run: Run, pattern: str) -> bool:
     """Return whether the label or environment is this name, or matches a pattern like MVI*."""
-    names = (run.label, run.env)
-    return pattern in names or any(fnmatchcase(name, pattern) for name in names)
+    return is_like((run.label, run.env), pattern)
 
 
 def wishes(only: Sequence[str], without: Sequence[str]) -> list[str]:

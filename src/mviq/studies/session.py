@@ -2,11 +2,11 @@
 
 import threading
 from collections.abc import Collection
-from fnmatch import fnmatchcase
 
 from mviq.studies.board import Board
 from mviq.studies.directory import Failure, Plan, PlannedRun, StudyDirectory
 from mviq.studies.engine import Ended, Engine, Event, Progress, Task
+from mviq.studies.patterns import is_like
 from mviq.studies.status import RunStatus, status_of
 
 SESSIONS = 2  # of a run that is killed from outside, each time the study is started
@@ -23,7 +23,7 @@ def chosen(plan: Plan, patterns: Collection[str]) -> list[PlannedRun]:
 
 def _matches(run: PlannedRun, pattern: str) -> bool:
     names = (run.label, run.env, str(run.seed), f"seed {run.seed}", run.title, run.run)
-    return pattern in names or any(fnmatchcase(name, pattern) for name in names)
+    return is_like(names, pattern)
 
 
 def left_to_do(

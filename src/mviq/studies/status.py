@@ -36,14 +36,15 @@ def statuses(directory: StudyDirectory, plan: Plan) -> list[RunStatus]:
 def status_of(directory: StudyDirectory, planned: PlannedRun) -> RunStatus:
     """Return how far a run is."""
     run = directory.run(planned.run)
-    saved = saved_step(run)
     try:
         result = run.result
     except ValueError as damaged:
+        saved = saved_step(run)
         return RunStatus(planned, "failed", saved, str(damaged), saved=saved)
     if result is not None:
         state: State = "finished" if result.status == "finished" else "diverged"
         return RunStatus(planned, state, result.steps, result.message)
+    saved = saved_step(run)
     if run.busy:
         return RunStatus(planned, "running", logged_step(run), saved=saved)
     failure = directory.failure(planned.run)
