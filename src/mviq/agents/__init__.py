@@ -4,7 +4,7 @@ from mviq.agents.description import register
 from mviq.agents.diagnostics import DivergenceError
 from mviq.agents.losses import quantile_huber_loss
 from mviq.agents.mvi import MVI
-from mviq.agents.networks import MinAtarCNN
+from mviq.agents.networks import MinAtarCNN, RescaledExtractor
 from mviq.agents.qrmvi import QRMVI
 from mviq.agents.replay import FrameReplayBuffer
 from mviq.agents.targets import bellman_target
@@ -16,6 +16,7 @@ __all__ = [
     "DivergenceError",
     "FrameReplayBuffer",
     "MinAtarCNN",
+    "RescaledExtractor",
     "bellman_target",
     "quantile_huber_loss",
     "register",

@@ -1,6 +1,6 @@
 """Networks as functions: from observations to the outcomes of every action, and their gradients."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -61,10 +61,18 @@ def as_network(network: BasePolicy) -> Network:
         head: Any = network.q_net if isinstance(network, QNetwork) else network.quantile_net
         layers = _layers([network.features_extractor, head])
         if layers is not None and all(w.dtype == torch.float32 for w in network.parameters()):
-            divide = network.normalize_images and is_image_space(network.observation_space)
             on_cpu = network.device.type == "cpu"
-            return ByHand(by_patches(layers) if on_cpu else layers, shape, divide)
+            divisor = _divisor(network)
+            return ByHand(by_patches(layers) if on_cpu else layers, shape, divisor)
     return ByAutograd(network, shape)
+
+
+def _divisor(network: BasePolicy) -> Tensor | None:
+    """Return what observations are divided by before the first layer, None if by nothing."""
+    if network.normalize_images and is_image_space(network.observation_space):
+        return torch.tensor(255.0, device=network.device)
+    extractor = network.features_extractor
+    return extractor.bounds if isinstance(extractor, RescaledExtractor) else None
 
 
 class ByAutograd:
@@ -116,8 +124,10 @@ class ByHand:
 
     has_modes = False
 
-    def __init__(self, layers: list[Layer], shape: tuple[int, int, int], divide: bool) -> None:
-        self.layers, self.shape, self.divide = layers, shape, divide
+    def __init__(
+        self, layers: list[Layer], shape: tuple[int, int, int], divisor: Tensor | None = None
+    ) -> None:
+        self.layers, self.shape, self.divisor = layers, shape, divisor
         weights = [weight for layer in layers for weight in layer.parameters]
         sizes = [weight.numel() for weight in weights]
         self.gradient = torch.zeros(sum(sizes), device=weights[0].device)
@@ -138,8 +148,8 @@ class ByHand:
     def prepare(self, observations: Tensor) -> Tensor:
         """Return the input of the first layer, one row per observation."""
         x = observations
-        if self.divide:  # where bytes have been converted they are ours to change
-            x = x / 255.0 if x.dtype == torch.float32 else x.float().div_(255.0)
+        if self.divisor is not None:  # where bytes have been converted they are ours to change
+            x = x / self.divisor if x.dtype == torch.float32 else x.float().div_(self.divisor)
         return self.layers[0].prepare(x)
 
     @torch.inference_mode()
@@ -170,8 +180,8 @@ class ByHand:
         if len(observations) > 1 or self.compiled is None:
             return self(torch.as_tensor(observations, device=self.gradient.device))
         x = observations[0]
-        if self.divide:
-            x = x.astype(np.float32) / np.float32(255)
+        if self.divisor is not None:
+            x = x.astype(np.float32) / self.divisor.numpy()
         for layer in self.compiled:
             x = layer.of_one(x)
         return torch.from_numpy(x).view(self.shape)
@@ -206,7 +216,7 @@ def _layers(modules: Any) -> list[Layer] | None:
             found.append(layer)
         elif type(module) is nn.ReLU and found and not found[-1].rectified:
             found[-1].rectified = True
-        elif type(module) not in (nn.Flatten, FlattenExtractor):
+        elif type(module) not in (nn.Flatten, FlattenExtractor, RescaledExtractor):
             return None
     weights = [id(weight) for layer in found for weight in layer.parameters]
     in_order = [type(layer) is Dense for layer in found]
@@ -236,6 +246,31 @@ def channels_last(network: BasePolicy) -> None:
     for weight in network.parameters():
         if weight.dim() == 4 and weight.numel() >= LARGE:
             weight.data = weight.data.contiguous(memory_format=torch.channels_last)
+
+
+@register
+class RescaledExtractor(FlattenExtractor):
+    """Observations rescaled from ±bounds to [−1, 1], by division; beyond the bounds they go on.
+
+    The bounds belong to the network, as in Dopamine: a saved agent takes raw observations.
+
+    :param bounds: one positive number for each number of an observation
+    """
+
+    def __init__(self, observation_space: spaces.Box, bounds: Sequence[float]) -> None:
+        super().__init__(observation_space)
+        sizes = torch.tensor(bounds, dtype=torch.float32)
+        if sizes.shape != (self.features_dim,) or not ((sizes > 0) & sizes.isfinite()).all():
+            raise ValueError(
+                f"bounds must be {self.features_dim} positive numbers, one for each number of an "
+                f"observation, got {tuple(bounds)!r}"
+            )
+        self.bounds: Tensor
+        self.register_buffer("bounds", sizes.reshape(observation_space.shape), persistent=False)
+
+    def forward(self, observations: Tensor) -> Tensor:
+        """Return the rescaled observations, one row each."""
+        return super().forward(observations / self.bounds)
 
 
 @register

@@ -48,9 +48,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in YAML or TOML")
     parser.add_argument(
-        "--preset", metavar="NAME", help=f"one of {', '.join(presets.PRESETS)} (by environment)"
-    )
-    parser.add_argument(
         "--explain", action="store_true", help="print the settings and their sources, and stop"
     )
     parser.add_argument("--quiet", action="store_true", help="no progress")
@@ -63,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         config = _configured(options)
         if options.explain:
-            _explain(config, options.preset)
+            print(overrides.as_yaml(config), end="")
             return 0
     except ValueError as mistake:
         raise UsageError(f"train: {mistake}") from None
@@ -73,17 +70,15 @@ def run(options: argparse.Namespace) -> int:
 def _configured(options: argparse.Namespace) -> "Config":
     """Return preset < file < command line."""
     settings = overrides.read_file(options.config) if options.config else {}
-    settings |= overrides.given(options)
+    typed = overrides.given(options)
+    if "given" in settings:  # the file is that of a run
+        typed["given"] = tuple(dict.fromkeys((*settings["given"], *typed)))
+    settings |= typed
     named = settings.pop("env", None)
     env = named if options.env is None else options.env
     if env is None:
         raise ValueError("which environment? Say its Gymnasium id, such as CartPole-v1")
-    return presets.resolve(env, options.preset, **settings)
-
-
-def _explain(config: "Config", preset: str | None) -> None:
-    sources = presets.defaults(config.env, config.algorithm, preset)
-    print(overrides.as_yaml(config, sources), end="")
+    return presets.resolve(env, **settings)
 
 
 def start(config: "Config", root: Path, quiet: bool) -> int:

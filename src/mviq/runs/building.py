@@ -11,7 +11,7 @@ from gymnasium import error, spaces
 from stable_baselines3.common.vec_env import VecEnv
 
 from mviq import envs
-from mviq.agents import MVI, QRMVI, FrameReplayBuffer, MinAtarCNN
+from mviq.agents import MVI, QRMVI, FrameReplayBuffer, MinAtarCNN, RescaledExtractor
 from mviq.runs.config import Config, family_fields
 from mviq.runs.directory import RunError
 from mviq.runs.presets import COMMON
@@ -67,7 +67,8 @@ def make_agent(config: Config, env: VecEnv) -> Agent:
 def _replay(config: Config) -> dict[str, Any]:
     """Return the arguments on replay: stacked frames are stored once."""
     frames = {"replay_buffer_class": FrameReplayBuffer} if config.network == "nature" else {}
-    return {"n_steps": config.n_steps, **frames}
+    stored = {"handle_timeout_termination": config.time_limit == "bootstrap"}
+    return {"n_steps": config.n_steps, "replay_buffer_kwargs": stored, **frames}
 
 
 def _policy_kwargs(config: Config) -> dict[str, Any]:
@@ -78,6 +79,9 @@ def _policy_kwargs(config: Config) -> dict[str, Any]:
     }
     if config.network == "minatar":
         options["features_extractor_class"] = MinAtarCNN
+    if config.observation_bounds:
+        options["features_extractor_class"] = RescaledExtractor
+        options["features_extractor_kwargs"] = {"bounds": list(config.observation_bounds)}
     if config.critic == "quantile":
         options["n_quantiles"] = config.n_quantiles
     return options
@@ -143,6 +147,12 @@ def _check_spaces(config: Config, env: VecEnv) -> None:
     wanted = {"nature": (3, 36), "minatar": (3, 3)}.get(config.network)
     if wanted is not None and (len(shape) != wanted[0] or min(shape[1:]) < wanted[1]):
         raise ValueError(f"network {config.network} needs pictures, {config.env} gives {shape}")
+    bounds = len(config.observation_bounds)
+    if bounds and (config.network != "mlp" or bounds != math.prod(shape) or not shape):
+        raise ValueError(
+            f"observation_bounds has {bounds} numbers, which does not fit network "
+            f"{config.network} and the observations of {config.env}, of shape {shape}: say none"
+        )
 
 
 def load_agent(config: Config, path: Any) -> Agent:

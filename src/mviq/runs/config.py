@@ -26,6 +26,8 @@ class Config:
     """Everything that determines a run; ``mviq.runs.resolve`` fills in what is not given."""
 
     env: str = option("Gymnasium id: CartPole-v1, MinAtar/Breakout-v1, ALE/Pong-v5, …")
+    preset: str = option("gym, gym-acrobot, general, minatar or atari", identity=False)
+    given: tuple[str, ...] = option("the settings that do not come from it", identity=False)
     seed: int = option("seed of everything random in the run")
     total_steps: int = option("agent steps of training")
 
@@ -66,6 +68,13 @@ class Config:
     epsilon_fraction: float = option("fraction of the steps over which it decays linearly")
 
     n_envs: int = option("environments stepped together")
+    time_limit: Literal["bootstrap", "terminal"] = option(
+        "how the end of an episode by its time limit is stored: bootstrap (the future goes on) or "
+        "terminal (it does not)"
+    )
+    observation_bounds: tuple[float, ...] = option(
+        "rescale observations from ±bounds to [-1, 1], one number each as 2.4,5,1,6, or none"
+    )
     protocol: Literal["sb3", "machado"] = option("Atari: sb3 (life loss) or machado (sticky)")
     backend: Literal["wrappers", "vector"] = option(
         "Atari: wrappers (resumes exactly) or vector (ale-py's, faster; resumes with a new episode)"
@@ -122,8 +131,14 @@ def _check_types(config: Config) -> None:
         numbers = value if isinstance(value, tuple) else (value,)
         if any(isinstance(number, int) and abs(number) >= LARGEST for number in numbers):
             _refuse(declared.name, value, "below 2**63")
-        if declared.type is float:  # q=2 and q=2.0 are one run, and have one name
-            object.__setattr__(config, declared.name, float(value))
+        if "float" in str(declared.type):  # q=2 and q=2.0 are one run, and have one name
+            object.__setattr__(config, declared.name, _as_float(value))
+
+
+def _as_float(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(float, value))
+    return None if value is None else float(value)
 
 
 def fits(value: object, kind: Any) -> bool:
@@ -171,6 +186,9 @@ def _check_ranges(config: Config) -> None:
     norm = config.max_grad_norm
     _require(config, "max_grad_norm", norm is None or norm > 0, "a number > 0, or none")
     _require(config, "hidden", all(width >= 1 for width in config.hidden), "widths of at least 1")
+    bounds = config.observation_bounds
+    finite = all(0 < bound < math.inf for bound in bounds)
+    _require(config, "observation_bounds", finite, "finite numbers > 0, or none")
 
 
 def _check_together(config: Config) -> None:

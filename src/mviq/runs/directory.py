@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from mviq.runs.config import Config
 from mviq.runs.overrides import as_yaml, read_file
-from mviq.runs.presets import defaults, resolve
+from mviq.runs.presets import resolve
 from mviq.storage import write_durably
 
 PACKAGES = (
@@ -89,8 +89,7 @@ class RunDirectory:
         """Write down the configuration; a directory that belongs to another run is refused."""
         if self.config_file.is_file() and self.config().hash != config.hash:
             raise RunError(f"{self.config_file} was changed: it is not the run of this name")
-        text = as_yaml(config, defaults(config.env, config.algorithm))
-        write_durably(self.config_file, text.encode())
+        write_durably(self.config_file, as_yaml(config).encode())
 
     def remove_unfinished(self) -> None:
         """Remove what was being written when an earlier session was killed."""

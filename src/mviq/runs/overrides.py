@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from mviq.runs.config import Config, fits, spoken
-from mviq.runs.presets import Defaults, check_names
+from mviq.runs.presets import check_names, source
 
 FIELDS: dict[str, Field[Any]] = {declared.name: declared for declared in fields(Config)}
 NOTHING = ("none", "null", "")
@@ -137,7 +137,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Give a parser one option per field; what is not given is not in the namespace."""
     group = parser.add_argument_group("settings of the run (default: the preset's, see --explain)")
     for name, declared in FIELDS.items():
-        if name == "env":
+        if name in ("env", "given"):
             continue
         flag = "--" + name.replace("_", "-")
         text = declared.metadata["help"].replace("%", "%%")
@@ -164,16 +164,14 @@ def given(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def as_yaml(config: Config, defaults: Defaults) -> str:
+def as_yaml(config: Config) -> str:
     """Return a configuration as a YAML file that explains itself and can be given back."""
     import yaml
 
     lines = []
     for name, declared in FIELDS.items():
         value = getattr(config, name)
-        default = defaults.get(name)
-        source = default.source if default is not None and default.value == value else "given"
         plain = list(value) if isinstance(value, tuple) else value
         written = yaml.safe_dump(plain, default_flow_style=True, allow_unicode=True).split("\n")[0]
-        lines += [f"# {declared.metadata['help']} ({source})", f"{name}: {written}"]
+        lines += [f"# {declared.metadata['help']} ({source(config, name)})", f"{name}: {written}"]
     return "\n".join(lines) + "\n"

@@ -1,17 +1,19 @@
-"""Defaults, each with its source: Tables 1 and 2 of the paper, and ours for MinAtar.
+"""Defaults, each with its source: Tables 1 and 2 of the paper, and ours for the rest.
 
 A preset is picked by the family of the environment. Where the paper is silent the source says
-what we took instead and from whom.
+what we took instead and from whom. What depends on the length of a run is a function of it.
 """
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from mviq.runs.config import Config
+from mviq.runs.config import Config, fits
 
 TABLE_1, TABLE_2 = "Table 1 of the paper", "Table 2 of the paper"
+REFERENCE = "Google Research's M-DQN on CartPole, whose values Table 1 has; the paper is silent"
 SB3 = "Stable-Baselines3's default; the paper is silent"
 M_DQN = "Vieillard et al. (2020); the paper is silent"
 MINATAR = "Young and Tian (2019)"
@@ -19,10 +21,15 @@ OURS = "our choice"
 
 
 class Default(NamedTuple):
-    """A value and where it comes from."""
+    """A value, or a function from the steps of a run to it, and where it comes from."""
 
     value: Any
     source: str
+
+    def of(self, total_steps: int) -> "Default":
+        """Return the value for a run of so many steps."""
+        value = self.value(total_steps) if callable(self.value) else self.value
+        return Default(value, self.source)
 
 
 Defaults = Mapping[str, Default]
@@ -30,6 +37,20 @@ Defaults = Mapping[str, Default]
 
 def _from(source: str, **values: Any) -> dict[str, Default]:
     return {name: Default(value, source) for name, value in values.items()}
+
+
+def _at_most(steps: int, share: float) -> Callable[[int], int]:
+    """Return a number of steps, but no more than a share of the run."""
+    return lambda total_steps: max(1, min(steps, int(share * total_steps)))
+
+
+def _over(steps: int, most: float) -> Callable[[int], float]:
+    """Return the fraction of the run that so many steps are, but at most so much."""
+    return lambda total_steps: min(most, steps / total_steps)
+
+
+_EVALUATED = 1 / 20  # a curve has at least 20 points, however short the run
+_WARM_UP = 1 / 20  # ε decays over at least twice that
 
 
 @dataclass(frozen=True)
@@ -47,6 +68,8 @@ COMMON: Defaults = {
     **_from("the paper bootstraps after one step", n_steps=1),
     **_from("Tables 1 and 2 of the paper", gamma=0.99, train_every=4, epsilon_end=0.01),
     **_from(SB3, gradient_steps=1),
+    **_from("Stable-Baselines3's default; see Pardo et al. (2018)", time_limit="bootstrap"),
+    **_from(OURS, observation_bounds=()),
     **_from("sb3-contrib's default, from Dabney et al. (2018)", n_quantiles=200),
     **_from("Mnih et al. (2015) as in Stable-Baselines3, which the paper used", protocol="sb3"),
     **_from("our choice: a run should resume exactly", backend="wrappers"),
@@ -60,15 +83,38 @@ _GYM: Defaults = {
     **_from(TABLE_1, network="mlp", hidden=(512, 512), learning_rate=1e-3, temperature=0.03),
     **_from(TABLE_1 + ": fixed from the beginning", epsilon_start=0.01, epsilon_fraction=1.0),
     **_from("the paper names quantiles for Atari only", critic="scalar"),
-    **_from("PyTorch's default; the paper is silent", adam_epsilon=1e-8),
-    **_from(SB3, learning_starts=100, max_grad_norm=10.0),
-    **_from("Figure 3 of the paper", log_every=2_500, eval_every=2_500),
+    **_from(REFERENCE, adam_epsilon=3.125e-4, max_grad_norm=None, time_limit="terminal"),
+    **_from(REFERENCE + " (there ε-greedy)", learning_starts=_at_most(500, _WARM_UP)),
+    **_from(REFERENCE, observation_bounds=(2.4, 5.0, math.pi / 12, 2 * math.pi)),
+    **_from(
+        "Figure 3 of the paper, or 20 times in a shorter run",
+        log_every=_at_most(2_500, _EVALUATED),
+        eval_every=_at_most(2_500, _EVALUATED),
+    ),
     **_from(OURS, checkpoint_every=10_000),
+}
+
+_GENERAL: Defaults = {
+    **_from(OURS, total_steps=100_000, buffer_size=100_000, batch_size=128, target_every=500),
+    **_from(OURS, network="mlp", hidden=(128, 128), learning_rate=5e-4, critic="scalar"),
+    **_from(TABLE_1, temperature=0.03),
+    **_from(OURS, epsilon_start=1.0, epsilon_end=0.05, epsilon_fraction=0.2),
+    **_from("PyTorch's default", adam_epsilon=1e-8),
+    **_from("Stable-Baselines3's default", max_grad_norm=10.0),
+    **_from(OURS, learning_starts=_at_most(1_000, _WARM_UP), checkpoint_every=10_000),
+    **_from(
+        "our choice: 40 times in a run",
+        log_every=_at_most(50_000, 1 / 40),
+        eval_every=_at_most(50_000, 1 / 40),
+    ),
 }
 
 _MINATAR: Defaults = {
     **_from(MINATAR, total_steps=5_000_000, buffer_size=100_000, batch_size=32),
-    **_from(MINATAR, target_every=1_000, learning_starts=5_000, network="minatar", hidden=()),
+    **_from(MINATAR, target_every=1_000, network="minatar", hidden=()),
+    **_from(
+        MINATAR + ", or a twentieth of a shorter run", learning_starts=_at_most(5_000, _WARM_UP)
+    ),
     **_from("Table 1 of the paper, the small problems", temperature=0.03),
     **_from("our choice: Adam as in the paper, with MinAtar's step size", learning_rate=2.5e-4),
     **_from("our choice: as in the paper's tables; MinAtar's own agent: 1", train_every=4),
@@ -76,9 +122,16 @@ _MINATAR: Defaults = {
     **_from("our choice: MinAtar is for quick experiments", critic="scalar"),
     **_from(MINATAR, epsilon_start=1.0),
     **_from("Table 2 of the paper; MinAtar's own agent: 0.1", epsilon_end=0.01),
-    **_from(MINATAR + ": 100 000 steps", epsilon_fraction=0.02),
+    **_from(
+        MINATAR + ": 100 000 steps, or half of a shorter run", epsilon_fraction=_over(100_000, 0.5)
+    ),
     **_from("Stable-Baselines3's default", max_grad_norm=10.0),
-    **_from(OURS, log_every=10_000, eval_every=50_000, checkpoint_every=50_000),
+    **_from(
+        "our choice: at least 20 times in a run",
+        log_every=_at_most(10_000, _EVALUATED),
+        eval_every=_at_most(50_000, _EVALUATED),
+    ),
+    **_from(OURS, checkpoint_every=50_000),
 }
 
 _ATARI: Defaults = {
@@ -89,17 +142,29 @@ _ATARI: Defaults = {
     **_from(TABLE_2, epsilon_start=1.0, epsilon_fraction=0.1),
     **_from("the paper's experiments: based on QR-DQN", critic="quantile"),
     **_from("sb3-contrib's default: 0.01 / batch_size", adam_epsilon=0.01 / 32),
-    **_from(M_DQN, learning_starts=20_000),
+    **_from(
+        M_DQN + "; a twentieth of a shorter run", learning_starts=_at_most(20_000, _WARM_UP)
+    ),
     **_from("sb3-contrib's default; the paper is silent", max_grad_norm=None),
-    **_from(OURS, log_every=10_000, eval_every=250_000, checkpoint_every=100_000),
+    **_from(
+        "our choice: at least 20 times in a run",
+        log_every=_at_most(10_000, _EVALUATED),
+        eval_every=_at_most(250_000, _EVALUATED),
+    ),
+    **_from(OURS, checkpoint_every=100_000),
 }
 
 PRESETS = {
-    "gym": Preset("Table 1: CartPole and other small problems", _GYM),
+    "gym": Preset("Table 1 for CartPole, and the reference where it is silent", _GYM),
     "gym-acrobot": Preset(
         "Table 1 for Acrobot: the target network is copied less often",
-        {**_GYM, **_from(TABLE_1, target_every=2_500)},
+        {
+            **_GYM,
+            **_from(TABLE_1, target_every=2_500),
+            **_from("Dopamine, on which M-DQN stands", observation_bounds=(1, 1, 1, 1, 5, 5)),
+        },
     ),
+    "general": Preset("ours for every other environment: it learns steadily", _GENERAL),
     "minatar": Preset("ours for MinAtar, after Young and Tian (2019)", _MINATAR),
     "atari": Preset(
         "Table 2: Atari", _ATARI, {"m-vi": _from(TABLE_2 + " for M-VI", temperature=0.03)}
@@ -112,26 +177,38 @@ def preset_of(env: str) -> str:
 
     >>> [preset_of(env) for env in ("CartPole-v1", "Acrobot-v1", "MinAtar/Asterix-v1")]
     ['gym', 'gym-acrobot', 'minatar']
-    >>> preset_of("ALE/Pong-v5"), preset_of("ale_py:ALE/Pong-v5")
-    ('atari', 'atari')
+    >>> preset_of("ALE/Pong-v5"), preset_of("ale_py:ALE/Pong-v5"), preset_of("LunarLander-v3")
+    ('atari', 'atari', 'general')
     """
     name = env.rpartition(":")[2]  # without the module that registers it
     if name.startswith("MinAtar/"):
         return "minatar"
     if name.startswith("ALE/") or "NoFrameskip" in name:
         return "atari"
-    return "gym-acrobot" if name.startswith("Acrobot-") else "gym"
+    small = {"CartPole-": "gym", "Acrobot-": "gym-acrobot"}
+    return next((small[start] for start in small if name.startswith(start)), "general")
 
 
-def defaults(env: str, algorithm: str | None = None, preset: str | None = None) -> Defaults:
-    """Return the default and its source of every field for an environment and an algorithm."""
+def defaults(
+    env: str,
+    algorithm: str | None = None,
+    preset: str | None = None,
+    total_steps: int | None = None,
+) -> Defaults:
+    """Return the default and its source of every field for a run of an algorithm.
+
+    Some depend on how long it is; without ``total_steps`` it is as long as the preset says.
+    """
     name = preset_of(env) if preset is None else preset
     if name not in PRESETS:
         raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}")
     chosen = COMMON["algorithm"].value if algorithm is None else algorithm
     found = PRESETS[name]
     special = found.by_algorithm.get(chosen, {})
-    return {**_point_of_the_family(chosen), **COMMON, **found.values, **special}
+    every = {**_point_of_the_family(chosen), **COMMON, **found.values, **special}
+    every["preset"] = Default(name, "by environment")
+    steps = every["total_steps"].value if total_steps is None else total_steps
+    return {name: default.of(steps) for name, default in every.items()}
 
 
 def resolve(env: str, preset: str | None = None, **changes: Any) -> Config:
@@ -141,9 +218,22 @@ def resolve(env: str, preset: str | None = None, **changes: Any) -> Config:
     100
     """
     check_names(changes)
-    rest = defaults(env, changes.get("algorithm"), preset)
+    if preset is not None:
+        changes["preset"] = preset
+    changes.setdefault("given", tuple(changes))
+    total_steps = changes.get("total_steps")
+    known = total_steps if fits(total_steps, int) and total_steps > 0 else None  # or refused below
+    rest = defaults(env, changes.get("algorithm"), preset, known)
     values = {name: default.value for name, default in rest.items()}
     return Config(**{**values, **changes, "env": env})
+
+
+def source(config: Config, name: str) -> str:
+    """Return where a value of a configuration comes from."""
+    if name in ("env", "given", *config.given):
+        return "given"
+    rest = defaults(config.env, config.algorithm, config.preset, config.total_steps)
+    return rest[name].source if rest[name].value == getattr(config, name) else "given"
 
 
 def _point_of_the_family(algorithm: str) -> dict[str, Default]:
