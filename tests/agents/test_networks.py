@@ -11,7 +11,7 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.torch_layers import FlattenExtractor
 from torch import nn
 
-from mviq.agents import MVI, QRMVI, MinAtarCNN, descent, kernels
+from mviq.agents import MVI, QRMVI, MinAtarCNN, RescaledExtractor, descent, kernels
 from mviq.agents.layers import PatchConvolution
 from mviq.agents.networks import ByAutograd, ByHand
 from problems import Observed
@@ -20,18 +20,34 @@ NUMBERS = spaces.Box(-1, 1, (2, 3), np.float32)
 SCREEN = spaces.Box(0, 255, (4, 36, 36), np.uint8)
 BOARD = spaces.Box(0, 1, (4, 10, 9), np.uint8)
 MINATAR = {"features_extractor_class": MinAtarCNN, "net_arch": []}
+RESCALED = {
+    "features_extractor_class": RescaledExtractor,
+    "features_extractor_kwargs": {"bounds": [0.1, 2.4, 5.0, 1.0, 6.3, 0.5]},
+}
 CASES = pytest.mark.parametrize(
     ("cls", "space", "policy", "policy_kwargs"),
     [
         (MVI, NUMBERS, "MlpPolicy", {"net_arch": [20, 30]}),
         (QRMVI, NUMBERS, "MlpPolicy", {"net_arch": []}),
+        (MVI, NUMBERS, "MlpPolicy", RESCALED),
+        (QRMVI, NUMBERS, "MlpPolicy", RESCALED | {"n_quantiles": 5}),
         (MVI, SCREEN, "CnnPolicy", {}),
         (QRMVI, SCREEN, "CnnPolicy", {"n_quantiles": 5}),
         (MVI, BOARD, "CnnPolicy", MINATAR),
         (QRMVI, BOARD, "CnnPolicy", MINATAR | {"net_arch": [12]}),
         (MVI, SCREEN, "CnnPolicy", MINATAR),
     ],
-    ids=["mlp", "linear", "nature", "nature quantiles", "board", "board quantiles", "one conv"],
+    ids=[
+        "mlp",
+        "linear",
+        "rescaled",
+        "rescaled quantiles",
+        "nature",
+        "nature quantiles",
+        "board",
+        "board quantiles",
+        "one conv",
+    ],
 )
 
 
@@ -110,6 +126,41 @@ def test_other_networks_are_left_to_autograd(policy_kwargs):
     assert isinstance(agent._online, ByAutograd)
     seen = batch(NUMBERS, 2)
     torch.testing.assert_close(agent.q_values(seen), agent.q_net(torch.as_tensor(seen)))
+
+
+def test_rescaled_observations_are_divided_by_their_bounds():
+    plain, rescaled = made(MVI, NUMBERS), made(MVI, NUMBERS, policy_kwargs=RESCALED)
+    rescaled.policy.load_state_dict(plain.policy.state_dict())  # bounds are no weights
+    seen = batch(NUMBERS, 4)
+    bounds = np.array(RESCALED["features_extractor_kwargs"]["bounds"], np.float32).reshape(2, 3)
+    torch.testing.assert_close(rescaled.q_values(seen * bounds), plain.q_values(seen))
+
+
+def test_the_bounds_of_a_space_where_it_has_some():
+    low, high = np.array([-3, -np.inf, 0.0], np.float32), np.array([1, np.inf, 0.5], np.float32)
+    own = {"features_extractor_class": RescaledExtractor, "features_extractor_kwargs": {}}
+    own["features_extractor_kwargs"] = {"bounds": None}
+    agent = made(MVI, spaces.Box(low, high), policy_kwargs=own)
+    assert agent.q_net.features_extractor.bounds.tolist() == [3.0, 1.0, 0.5]
+    numbered = made(MVI, spaces.Discrete(3), policy_kwargs=own)
+    assert numbered.q_net.features_extractor.bounds.tolist() == [1.0, 1.0, 1.0]
+    numbered.learn(120)
+
+
+@pytest.mark.parametrize("bounds", [[1.0], [1.0] * 5 + [0.0], [1.0] * 5 + [math.inf]])
+def test_bounds_that_do_not_fit_are_refused(bounds):
+    wrong = RESCALED | {"features_extractor_kwargs": {"bounds": bounds}}
+    with pytest.raises(ValueError, match="bounds must be 6 positive numbers, one for each"):
+        made(MVI, NUMBERS, policy_kwargs=wrong)
+
+
+def test_a_saved_agent_rescales_raw_observations_itself(tmp_path):
+    agent = made(MVI, NUMBERS, policy_kwargs=RESCALED)
+    agent.save(tmp_path / "agent")
+    seen = batch(NUMBERS, 4)
+    loaded = MVI.load(tmp_path / "agent")
+    assert torch.equal(loaded.q_values(seen), agent.q_values(seen))
+    assert isinstance(loaded._online, ByHand)
 
 
 def test_several_convolutions_are_left_to_onednn():

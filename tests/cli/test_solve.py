@@ -81,8 +81,8 @@ def test_generators_and_files_are_solved(
         (["--noise", "0.5", "--seed", "3", "--max-iterations", "20"], "stopped at the limit"),
         (["--algorithm", "family", "--form", "log", "--temperature", "10"], "converged"),
         (["--algorithm", "tkl-vi", "--prior", "fixed", "--q", "3"], "converged"),
-        (["--algorithm", "m-vi", "--no-clip"], "converged"),
-        (["--algorithm", "m-vi", "--clip", "-1", "1"], "converged"),
+        (["--algorithm", "m-vi", "--clip", "none"], "converged"),
+        (["--algorithm", "m-vi", "--clip", "-1,1"], "converged"),
     ],
     ids=str,
 )
@@ -124,7 +124,9 @@ def test_the_status_is_the_truth(
         ("solve lock-in --tolerance -1", "--tolerance must be ≥ 0"),
         ("solve lock-in --seed -1", "--seed must be ≥ 0"),
         ("solve lock-in --values-every -1", "--values-every must be ≥ 0"),
-        ("solve lock-in --clip 0 1 --no-clip", "exclude each other"),
+        ("solve lock-in --clip -1", "clip must be (low, high), got (-1.0,)"),
+        ("solve lock-in --clip low,0", "clip must be numbers separated by commas, or none, got"),
+        ("solve lock-in --clip 1,0", "clip"),
     ],
 )
 def test_a_mistake_is_one_line(

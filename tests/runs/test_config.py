@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 import pytest
 
 from mviq.runs import Config, resolve
+from mviq.runs.config import remarks
 from mviq.runs.overrides import as_yaml, parse, read_file
 from mviq.runs.presets import PRESETS, defaults
 
@@ -16,7 +17,48 @@ def test_table_1_as_printed():
     assert (run.batch_size, run.target_every, run.hidden) == (128, 100, (512, 512))
     assert (run.learning_rate, run.gamma, run.temperature) == (1e-3, 0.99, 0.03)
     assert (run.epsilon_start, run.epsilon_end, run.munchausen_alpha) == (0.01, 0.01, 0.9)
-    assert resolve("Acrobot-v1") == replace(run, env="Acrobot-v1", target_every=2500)
+    bounds = {"CartPole-v1": run.observation_bounds, "Acrobot-v1": (1.0, 1.0, 1.0, 1.0, 5.0, 5.0)}
+    assert bounds["CartPole-v1"] == (2.4, 5.0, math.pi / 12, 2 * math.pi)
+    acrobot = {"preset": "gym-acrobot", "target_every": 2500}
+    changed = replace(run, **acrobot, env="Acrobot-v1", observation_bounds=bounds["Acrobot-v1"])
+    assert resolve("Acrobot-v1") == changed
+
+
+def test_the_reference_speaks_where_table_1_is_silent():
+    for env in ("CartPole-v1", "Acrobot-v1"):
+        run = resolve(env)
+        assert (run.adam_epsilon, run.learning_starts, run.max_grad_norm) == (3.125e-4, 500, None)
+        assert run.time_limit == "terminal"
+    for env in ("LunarLander-v3", "MountainCar-v0", "my_module:MyEnv-v0"):
+        assert (resolve(env).preset, resolve(env).time_limit) == ("general", "bootstrap")
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "Taxi-v3", "MinAtar/Breakout-v1", "ALE/Pong-v5"])
+@pytest.mark.parametrize("total_steps", [100, 30_000, 10_000_000])
+def test_a_run_of_any_length_explores_learns_and_is_evaluated(env, total_steps):
+    run = resolve(env, total_steps=total_steps)
+    assert total_steps // run.eval_every >= 20
+    assert total_steps // run.log_every >= 20
+    assert run.learning_starts <= total_steps / 20
+    if run.epsilon_start > run.epsilon_end:
+        assert run.epsilon_fraction * total_steps >= 2 * run.learning_starts
+    assert not [text for text in remarks(run) if "target" not in text]
+
+
+def test_what_does_not_fit_the_length_of_a_run_is_said_with_what_to_type():
+    run = resolve("MinAtar/Breakout-v1", total_steps=30_000)
+    assert remarks(run) == []
+    cases = {
+        "--epsilon-fraction 0.5": {"learning_starts": 5000, "epsilon_fraction": 0.02},
+        "--eval-every 1500": {"eval_every": 20_000},
+        "--target-every 1425": {"target_every": 40_000},
+    }
+    for advice, changes in cases.items():
+        (said,) = remarks(replace(run, **changes))
+        assert said.endswith(f"{advice}{' makes 20' * advice.startswith('--eval')}")
+        name, value = advice.split()
+        field = name[2:].replace("-", "_")
+        assert remarks(replace(run, **changes | {field: parse(field, value)})) == []
 
 
 def test_table_2_as_printed():
@@ -38,7 +80,7 @@ def test_table_2_as_printed():
 def test_every_default_has_a_source_and_every_field_help(env, algorithm):
     found = defaults(env, algorithm)
     names = {f.name for f in fields(Config)}
-    assert found.keys() == names - {"env"}
+    assert found.keys() == names - {"env", "given"}
     assert all(default.source for default in found.values())
     assert all(f.metadata["help"] for f in fields(Config))
 
@@ -52,7 +94,14 @@ def test_every_default_has_a_source_and_every_field_help(env, algorithm):
         ({"temperature": 0.0}, "temperature must be a finite number > 0, got 0"),
         ({"gamma": 1.5}, "gamma must be between 0 and 1, got 1.5"),
         ({"learning_rate": math.inf}, "learning_rate must be a finite number > 0, got inf"),
-        ({"total_steps": 50}, "learning_starts must be below total_steps = 50"),
+        ({"learning_starts": 50, "total_steps": 50}, "learning_starts must be below total_steps"),
+        ({"total_steps": 0}, "total_steps must be at least 1, got 0"),
+        ({"total_steps": "many"}, "total_steps must be a whole number, got 'many'"),
+        ({"time_limit": "ends"}, "time_limit must be one of bootstrap, terminal, got 'ends'"),
+        ({"observation_bounds": (0.0,)}, "must be none, space, or finite numbers > 0, got"),
+        ({"observation_bounds": "all"}, "must be one of none, space, or numbers separated by"),
+        ({"learning_rate_end": -1}, "learning_rate_end must be a finite number of at least 0"),
+        ({"checkpoint_every": 0}, "checkpoint_every must be at least 1, or none, got 0"),
         ({"seed": -1}, "seed must be between 0 and 2147483647, got -1"),
         ({"seed": 2**31 - 2, "n_envs": 4}, "seed must be between 0 and 2147483644, got 2147483646"),
         ({"form": "gaps"}, "form must be one of gap, log, truncated_log, naive_log, got 'gaps'"),
@@ -85,10 +134,12 @@ def test_the_name_says_what_the_run_is_and_changes_with_what_matters():
 
 @pytest.mark.parametrize("env", ["CartPole-v1", "MinAtar/Asterix-v1", "ALE/Pong-v5"])
 def test_the_saved_configuration_explains_itself_and_reads_back(env, tmp_path):
-    run = resolve(env, algorithm="vi", max_grad_norm=None, adam_epsilon=1e-9)
+    run = resolve(env, algorithm="vi", max_grad_norm=None, adam_epsilon=1e-9, n_steps=1)
     file = tmp_path / "config.yaml"
-    file.write_text(as_yaml(run, defaults(env, "vi")))
+    file.write_text(as_yaml(run))
     assert resolve(**read_file(file)) == run
+    assert as_yaml(resolve(**read_file(file))) == file.read_text()
+    assert "bootstrapping (given)\nn_steps: 1" in file.read_text()  # though it is the default
     assert "(Table" in file.read_text() or env.startswith("MinAtar")
     assert "# ε of Adam (given)\nadam_epsilon: 1.0e-09" in file.read_text()
 
@@ -113,7 +164,6 @@ def test_files_in_yaml_and_toml(name, content, tmp_path):
         ("a.yaml", "q: [1", "is not YAML"),
         ("a.yaml", "- q", "must hold settings"),
         ("a.yaml", "3: 4", "a.yaml: a run has no setting 3"),
-        ("a.yaml", "preset: atari", "a.yaml: a run has no setting 'preset'"),
         ("a.toml", "gama = 0.9", "a.toml: a run has no setting 'gama'; did you mean gamma"),
         ("a.yaml", "q: two", "a.yaml: q must be a number, got 'two'"),
         ("a.toml", "q = ", "a.toml cannot be read"),
@@ -136,6 +186,13 @@ def test_numbers_as_people_write_them():
             parse("total_steps", text)
 
 
-def test_presets_are_all_complete():
-    for preset in PRESETS:
-        resolve("CartPole-v1", preset, learning_starts=10)
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_are_all_complete_and_stored(preset, tmp_path):
+    run = resolve("CartPole-v1", preset, q=2)
+    file = tmp_path / "config.yaml"
+    file.write_text(as_yaml(run))
+    assert f"(given)\npreset: {preset}\n" in file.read_text()
+    assert "# entropic index ≥ 1: 1 softmax, 2 sparsemax, inf greedy (given)\n" in file.read_text()
+    gamma = defaults("CartPole-v1", preset=preset)["gamma"]
+    assert f"({gamma.source})\ngamma: 0.99" in file.read_text()
+    assert resolve(**read_file(file)) == run

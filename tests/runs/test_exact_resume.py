@@ -17,6 +17,14 @@ CONFIGS = {
     "cartpole-everything": cartpole(
         n_envs=3, n_steps=3, acting="sample", critic="quantile", n_quantiles=5, q=1.5
     ),
+    "mountain-car": resolve(
+        "MountainCar-v0",
+        **COMMON,
+        time_limit="terminal",
+        observation_bounds="space",
+        learning_rate_end=0.0,
+        n_steps=2,
+    ),
     "toy-text": resolve("FrozenLake-v1", **COMMON),
     "minatar": minatar(),
     "minatar-seaquest": minatar("Seaquest", eval_every=0, n_steps=2),

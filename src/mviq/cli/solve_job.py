@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mviq.cli.errors import UsageError
 from mviq.cli.solve_output import Job, show, write
+from mviq.runs.overrides import parse
 from mviq.storage import check_writable
 from mviq.tabular import ALGORITHMS, MDP, Diagnostics, Noise, State, algorithm, solve
 from mviq.tabular.algorithms import ANY
@@ -97,9 +98,8 @@ def _changes(options: argparse.Namespace, q: float | None) -> dict[str, Any]:
     names = ("temperature", "munchausen_alpha", "form", "entropy_weight", "policy_method", "prior")
     changes = {name: getattr(options, name) for name in names}
     changes["q"] = q
-    changes["clip"] = tuple(options.clip) if options.clip else None
     given = {name: value for name, value in changes.items() if value is not None}
-    return given | ({"clip": None} if options.no_clip else {})
+    return given if options.clip is None else given | {"clip": parse("clip", options.clip)}
 
 
 def _check_numbers(options: argparse.Namespace) -> None:
@@ -113,8 +113,6 @@ def _check_numbers(options: argparse.Namespace) -> None:
         raise ValueError(f"--tolerance must be ≥ 0, got {options.tolerance:g}")
     if options.values_every is not None and options.values_every < 0:
         raise ValueError(f"--values-every must be ≥ 0, got {options.values_every}")
-    if options.clip and options.no_clip:
-        raise ValueError("--clip and --no-clip exclude each other")
 
 
 def _check_out(out: Path | None, force: bool) -> None:

@@ -88,7 +88,9 @@ class Config:
 
     threads: int = option("threads of torch; results depend on it in the last bits")
     device: str = option("cpu, cuda, cuda:1, …, or auto", identity=False)
-    checkpoint_every: int = option("steps between checkpoints", identity=False)
+    checkpoint_every: int | None = option(
+        "steps between checkpoints, or none: about a minute of work", identity=False
+    )
     keep_checkpoint: bool = option("keep the last checkpoint of a finished run", identity=False)
     track: Literal["none", "tensorboard"] = option(
         "none, or tensorboard for event files", identity=False
@@ -118,7 +120,6 @@ class Config:
 AT_LEAST_ONE = (
     *("total_steps", "n_steps", "n_quantiles", "batch_size", "buffer_size", "train_every"),
     *("gradient_steps", "target_every", "n_envs", "log_every", "eval_episodes", "threads"),
-    "checkpoint_every",
 )
 POSITIVE = ("learning_rate", "adam_epsilon", "value_limit", "epsilon_fraction")
 PROBABILITIES = ("gamma", "epsilon_start", "epsilon_end", "epsilon_fraction")
@@ -190,6 +191,8 @@ def _check_ranges(config: Config) -> None:
     end = config.learning_rate_end
     finite = end is None or 0 <= end < math.inf
     _require(config, "learning_rate_end", finite, "a finite number of at least 0, or none")
+    every = config.checkpoint_every
+    _require(config, "checkpoint_every", every is None or every >= 1, "at least 1, or none")
     norm = config.max_grad_norm
     _require(config, "max_grad_norm", norm is None or norm > 0, "a number > 0, or none")
     _require(config, "hidden", all(width >= 1 for width in config.hidden), "widths of at least 1")
@@ -212,6 +215,29 @@ def _check_together(config: Config) -> None:
     _require(config, "train_every", config.train_every * config.n_envs <= total, often)
     parallel = f"at least n_envs × n_steps = {config.n_envs * config.n_steps}"
     _require(config, "buffer_size", size >= config.n_envs * config.n_steps, parallel)
+
+
+def remarks(config: Config) -> list[str]:
+    """Return what does not fit the length of a run, each with what to type instead."""
+    total, starts = config.total_steps, config.learning_starts
+    found = []
+    decayed = int(config.epsilon_fraction * total)
+    if config.epsilon_start > config.epsilon_end and decayed <= starts:
+        fraction = min(1.0, round(3 * max(starts, 1) / total, 3))
+        found.append(
+            f"ε falls to {config.epsilon_end:g} by step {decayed}, before learning starts at "
+            f"step {starts}: try --epsilon-fraction {fraction:g}"
+        )
+    if config.eval_every > total // 2:
+        found.append(
+            f"there is one evaluation, at the end: --eval-every {max(total // 20, 1)} makes 20"
+        )
+    if config.target_every > total - starts:
+        found.append(
+            f"the target network is never copied in {total} steps: "
+            f"try --target-every {max((total - starts) // 20, 1)}"
+        )
+    return found
 
 
 def family_fields(config: Config) -> dict[str, Any]:

@@ -75,6 +75,7 @@ COMMON: Defaults = {
     **_from("Mnih et al. (2015) as in Stable-Baselines3, which the paper used", protocol="sb3"),
     **_from("our choice: a run should resume exactly", backend="wrappers"),
     **_from("our choice: fastest for small networks, the same on every machine", threads=1),
+    **_from("our choice: saving does not change what is learnt", checkpoint_every=None),
     **_from(OURS, device="auto", keep_checkpoint=False, track="none", video=False),
     **_from(OURS, eval_episodes=10),
 }
@@ -92,7 +93,6 @@ _GYM: Defaults = {
         log_every=_at_most(2_500, _EVALUATED),
         eval_every=_at_most(2_500, _EVALUATED),
     ),
-    **_from(OURS, checkpoint_every=10_000),
 }
 
 _GENERAL: Defaults = {
@@ -102,7 +102,7 @@ _GENERAL: Defaults = {
     **_from(OURS, epsilon_start=1.0, epsilon_end=0.05, epsilon_fraction=0.2),
     **_from("PyTorch's default", adam_epsilon=1e-8),
     **_from("Stable-Baselines3's default", max_grad_norm=10.0),
-    **_from(OURS, learning_starts=_at_most(1_000, _WARM_UP), checkpoint_every=10_000),
+    **_from(OURS, learning_starts=_at_most(1_000, _WARM_UP)),
     **_from(
         "our choice: 40 times in a run",
         log_every=_at_most(50_000, 1 / 40),
@@ -132,7 +132,6 @@ _MINATAR: Defaults = {
         log_every=_at_most(10_000, _EVALUATED),
         eval_every=_at_most(50_000, _EVALUATED),
     ),
-    **_from(OURS, checkpoint_every=50_000),
 }
 
 _ATARI: Defaults = {
@@ -143,16 +142,13 @@ _ATARI: Defaults = {
     **_from(TABLE_2, epsilon_start=1.0, epsilon_fraction=0.1),
     **_from("the paper's experiments: based on QR-DQN", critic="quantile"),
     **_from("sb3-contrib's default: 0.01 / batch_size", adam_epsilon=0.01 / 32),
-    **_from(
-        M_DQN + "; a twentieth of a shorter run", learning_starts=_at_most(20_000, _WARM_UP)
-    ),
+    **_from(M_DQN + "; a twentieth of a shorter run", learning_starts=_at_most(20_000, _WARM_UP)),
     **_from("sb3-contrib's default; the paper is silent", max_grad_norm=None),
     **_from(
         "our choice: at least 20 times in a run",
         log_every=_at_most(10_000, _EVALUATED),
         eval_every=_at_most(250_000, _EVALUATED),
     ),
-    **_from(OURS, checkpoint_every=100_000),
 }
 
 PRESETS = {

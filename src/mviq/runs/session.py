@@ -8,6 +8,7 @@ so a run is the same bit for bit, however many sessions it took.
 import errno
 import sys
 import threading
+import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from mviq.agents import DivergenceError
 from mviq.runs import state
 from mviq.runs.building import Agent, make_agent, make_env
 from mviq.runs.checkpoint import Checkpoint, Checkpoints, DamagedError
-from mviq.runs.config import Config
+from mviq.runs.config import Config, remarks
 from mviq.runs.directory import Result, RunDirectory, RunError
 from mviq.runs.evaluation import evaluate, seed_of
 from mviq.runs.progress import Reporter
@@ -27,6 +28,8 @@ from mviq.runs.tables import Mark
 from mviq.runs.tracking import Tables
 from mviq.runs.video import check_filming, film
 
+CHECKPOINT_SECONDS = 60.0  # of work after which a checkpoint is due, whatever the steps
+COSTLY = 10  # a checkpoint that takes long is due only after so many times its own time
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -41,6 +44,7 @@ class Session(BaseCallback):
         self.boundary, self.best = 0, -np.inf
         self.saved = (0, 0)  # step and boundary of the newest checkpoint
         self.asked = threading.Event()
+        self._saved_at, self._saving_took = time.monotonic(), 0.0
 
     # Beginning
 
@@ -52,6 +56,7 @@ class Session(BaseCallback):
         self.repeatable = hidden is None
         if self.config.video:
             check_filming(self.agent, self.config)
+        begun = self.directory.progress.is_file()
         found = self.checkpoints.newest(self._check_tables, self.reporter.say)
         if found is not None and found.tree["config"] != self.config.hash:
             raise RunError(f"{self.directory.config_file} was changed after the run was begun")
@@ -61,8 +66,13 @@ class Session(BaseCallback):
         self.agent.set_logger(self.tables.logger(tensorboard))
         if found is not None:
             self._continue_from(found)
-        elif hidden is not None:
+            return
+        if begun:
+            self.reporter.say("there is no checkpoint yet: beginning again at step 0")
+        if hidden is not None:
             self.reporter.say(f"a resumed run will begin a new episode, since {hidden}")
+        for remark in remarks(self.config):
+            self.reporter.say(remark)
 
     def _check_tables(self, marks: dict[str, Mark]) -> None:
         for name, table in self.tables.all.items():
@@ -121,7 +131,7 @@ class Session(BaseCallback):
     def _at_boundary(self, final: bool = False) -> None:
         """Do what is due; everything is, at the end."""
         step, best = self.agent.num_timesteps, self.best
-        save = self._due(self.config.checkpoint_every) or (final and self.config.keep_checkpoint)
+        save = self._checkpoint_due() or (final and self.config.keep_checkpoint)
         with suppress(Stopped):  # in an evaluation, which the next session makes instead
             self._measure(step, final)
         save = save or (self.best > best and not self.repeatable)
@@ -133,6 +143,13 @@ class Session(BaseCallback):
         if stop:
             raise Stopped(f"stopped at step {step}")
         self._show(step)
+
+    def _checkpoint_due(self) -> bool:
+        """Return whether one is due by the steps, or by the clock."""
+        every = self.config.checkpoint_every
+        longest = max(CHECKPOINT_SECONDS, COSTLY * self._saving_took)
+        overdue = time.monotonic() - self._saved_at >= longest
+        return overdue or (every is not None and self._due(every))
 
     def _due(self, every: int) -> bool:
         return self.agent.num_timesteps // every > self.boundary // every
@@ -177,6 +194,7 @@ class Session(BaseCallback):
         self.agent._num_timesteps_at_start = began
 
     def _save(self, step: int) -> None:
+        began = time.monotonic()
         self.tables.check_in_place()
         tree, arrays = state.collect(self.agent)
         marks = self.tables.marks()
@@ -192,6 +210,8 @@ class Session(BaseCallback):
             rings = state.replay_rings(self.agent)
             self.checkpoints.write(Checkpoint(step, content, arrays, marks), rings)
         self.saved = (step, self.boundary)
+        self._saved_at = time.monotonic()
+        self._saving_took = self._saved_at - began
 
     def _show(self, step: int) -> None:
         recent = self.agent.ep_info_buffer

@@ -13,6 +13,7 @@ from math import ceil
 from mviq.runs.config import Config
 from mviq.runs.evaluation import TOGETHER
 from mviq.runs.progress import duration
+from mviq.runs.session import CHECKPOINT_SECONDS
 from mviq.studies.measuring import Measured
 from mviq.studies.process import environment
 
@@ -153,7 +154,8 @@ def memory(config: Config, cost: Measured) -> int:
 
 def _disk_at_work(config: Config, cost: Measured) -> int:
     """Return the bytes of checkpoints; the log of the replay buffer keeps some that are old."""
-    logged = min(config.buffer_size + 2 * config.checkpoint_every, config.total_steps)
+    between = config.checkpoint_every or int(CHECKPOINT_SECONDS / cost.step)
+    logged = min(config.buffer_size + 2 * between, config.total_steps)
     return CHECKPOINTS * cost.checkpoint + logged * cost.transition
 
 
