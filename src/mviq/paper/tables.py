@@ -114,7 +114,8 @@ class _Shapes(gymnasium.Env[Any, Any]):
 def _built(config: Config) -> dict[str, Any]:
     """Return what an agent is made of: hidden layers, activations and the optimiser."""
     env = DummyVecEnv([lambda: _Shapes(config.network)])
-    policy = make_agent(replace(config, buffer_size=config.batch_size), env).policy
+    small = replace(config, buffer_size=config.batch_size, observation_bounds="none")
+    policy = make_agent(small, env).policy
     online = next(policy.children())
     parts = [part for part in online.modules() if not list(part.children())]
     layers = [part for part in parts if isinstance(part, nn.Linear | nn.Conv2d)]

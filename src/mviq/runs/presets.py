@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 from mviq.runs.config import Config, fits
 
 TABLE_1, TABLE_2 = "Table 1 of the paper", "Table 2 of the paper"
-REFERENCE = "Google Research's M-DQN on CartPole, whose values Table 1 has; the paper is silent"
+REFERENCE = "Google Research's M-DQN, from which Table 1 comes; the paper is silent"
 SB3 = "Stable-Baselines3's default; the paper is silent"
 M_DQN = "Vieillard et al. (2020); the paper is silent"
 MINATAR = "Young and Tian (2019)"
 OURS = "our choice"
+SEARCHED = "found by mviq study tune on CartPole and MountainCar"
 
 
 class Default(NamedTuple):
@@ -86,7 +87,7 @@ _GYM: Defaults = {
     **_from(TABLE_1 + ": fixed from the beginning", epsilon_start=0.01, epsilon_fraction=1.0),
     **_from("the paper names quantiles for Atari only", critic="scalar"),
     **_from(REFERENCE, adam_epsilon=3.125e-4, max_grad_norm=None, time_limit="terminal"),
-    **_from(REFERENCE + " (there ε-greedy)", learning_starts=_at_most(500, _WARM_UP)),
+    **_from(REFERENCE + "; there ε-greedy, here random", learning_starts=_at_most(500, _WARM_UP)),
     **_from(REFERENCE, observation_bounds=(2.4, 5.0, math.pi / 12, 2 * math.pi)),
     **_from(
         "Figure 3 of the paper, or 20 times in a shorter run",
@@ -96,13 +97,16 @@ _GYM: Defaults = {
 }
 
 _GENERAL: Defaults = {
-    **_from(OURS, total_steps=100_000, buffer_size=100_000, batch_size=128, target_every=500),
-    **_from(OURS, network="mlp", hidden=(128, 128), learning_rate=5e-4, critic="scalar"),
-    **_from(TABLE_1, temperature=0.03),
+    **_from(OURS, total_steps=100_000, buffer_size=100_000, network="mlp", hidden=(128, 128)),
+    **_from(SEARCHED, learning_rate=1e-3, learning_rate_end=0.0, target_every=200, n_steps=3),
+    **_from("our choice: as many updates as steps", train_every=4, gradient_steps=4),
+    **_from("our choice: small updates, but many", batch_size=64),
+    **_from("our choice: some environments measure in hundredths", observation_bounds="space"),
+    **_from(OURS, critic="scalar", learning_starts=_at_most(1_000, _WARM_UP)),
     **_from(OURS, epsilon_start=1.0, epsilon_end=0.05, epsilon_fraction=0.2),
+    **_from(TABLE_1, temperature=0.03),
     **_from("PyTorch's default", adam_epsilon=1e-8),
     **_from("Stable-Baselines3's default", max_grad_norm=10.0),
-    **_from(OURS, learning_starts=_at_most(1_000, _WARM_UP)),
     **_from(
         "our choice: 40 times in a run",
         log_every=_at_most(50_000, 1 / 40),
