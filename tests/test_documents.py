@@ -12,6 +12,7 @@ import yaml
 from mviq.cli.main import main
 from mviq.studies.file import read_study, study_from
 from mviq.studies.plan import expand
+from mviq.studies.tuning_file import read_search
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
@@ -59,6 +60,11 @@ def test_the_study_of_the_readme_is_that_of_the_demo() -> None:
     assert [(r.label, r.env, r.seed) for r in shown.runs] == [
         (r.label, r.env, r.seed) for r in demo.runs
     ]
+
+
+@pytest.mark.parametrize("file", sorted(ROOT.glob("results/*.yaml")), ids=lambda path: path.name)
+def test_the_studies_of_the_results_can_be_run(file: Path) -> None:
+    assert read_search(file) if "tune" in file.name else expand(read_study(file)).runs
 
 
 @pytest.mark.parametrize("example", sorted(ROOT.glob("examples/*.py")), ids=lambda path: path.name)

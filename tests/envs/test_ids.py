@@ -91,6 +91,7 @@ def test_an_unknown_id_is_answered_with_the_closest(wrong, close):
         ("ALE/Breakout-v9", "ale_py", "atari"),
         ("BreakoutNoFrameskip-v9", "ale_py", "atari"),
         ("ALE/Breakout-v5", "cv2", "atari"),
+        ("LunarLander-v3", "Box2D", "box2d"),
         ("breakout", "ale_py", "atari"),
         ("breakout", None, "atari,minatar"),
     ],

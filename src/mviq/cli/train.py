@@ -15,12 +15,14 @@ if TYPE_CHECKING:  # the real imports wait until the command runs: help must not
 
 _DESCRIPTION = """\
 Train an agent on an environment. What is not given comes from a preset, which the environment
-picks: Table 1 of the paper for Gym, Table 2 for Atari, ours for MinAtar.
+picks: the paper's Table 1 for CartPole and Acrobot, its Table 2 for Atari, ours for MinAtar and for
+everything else (general).
 
   mviq train CartPole-v1 --q 2 --seed 3
   mviq train MinAtar/Breakout-v1 --algorithm m-vi --total-steps 1e6 --track tensorboard
   mviq train ALE/Pong-v5 --config pong.yaml --device cuda
   mviq train --config runs/OLD/config.yaml --seed 4   the settings of a run, another seed
+  mviq train CartPole-v1 --preset general --clip -1,1
   mviq train Acrobot-v1 --explain          what would be run, with the source of every default
 
 The run's directory is named after environment, algorithm, q, seed and a hash of the settings.

@@ -1,8 +1,10 @@
 """One function makes any environment by its Gymnasium id."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import gymnasium as gym
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecEnv
 
@@ -32,7 +34,7 @@ def make(
     :param evaluation: for Atari: full games and raw scores, otherwise by the protocol
     :param backend: for Atari: vector (ale-py's C++), wrappers (Stable-Baselines3's Python), or
         auto, the faster one that can follow the protocol
-    :param options: passed on to the environment
+    :param options: passed on to the environment, such as ``render_mode="rgb_array"``
 
     >>> env = make("CartPole-v1", 2, seed=0)
     >>> env.reset().shape
@@ -46,7 +48,9 @@ def make(
     if game is None:
         if protocol is not None or backend != "auto":
             raise ValueError(f"protocol and backend are for Atari; {env_id} is another environment")
-        return make_vec_env(env_id, n_envs, seed=seed, env_kwargs=options)
+        # Made here and not by Stable-Baselines3, which makes every environment ready to be drawn:
+        # LunarLander takes seven times as long then.
+        return make_vec_env(partial(gym.make, env_id, **options), n_envs, seed=seed)
     name = "sb3" if protocol is None else protocol
     if name not in PROTOCOLS:
         raise ValueError(f"protocol must be one of {', '.join(PROTOCOLS)}, got {protocol!r}")

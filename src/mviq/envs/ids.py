@@ -10,7 +10,7 @@ import gymnasium as gym
 
 from mviq.registration import register_minatar
 
-EXTRAS = {"atari": ("ale_py", "cv2"), "minatar": ("minatar",)}
+EXTRAS = {"atari": ("ale_py", "cv2"), "box2d": ("Box2D",), "minatar": ("minatar",)}
 """The modules that an extra of mviq installs."""
 _SUGGESTIONS, _CUTOFF = 3, 0.6
 
@@ -108,8 +108,12 @@ def _package(spec: Any) -> str:
 
 def _missing_extra(spec: Any) -> str | None:
     """Return the extra that an environment still needs."""
-    needed = (spec.namespace == "MinAtar", "minatar"), (_package(spec) == "ale_py", "atari")
-    return next((extra for needs, extra in needed if needs and _is_missing(extra)), None)
+    needed = {
+        "minatar": spec.namespace == "MinAtar",
+        "atari": _package(spec) == "ale_py",
+        "box2d": ".box2d." in str(spec.entry_point),
+    }
+    return next((extra for extra, needs in needed.items() if needs and _is_missing(extra)), None)
 
 
 def _is_missing(extra: str) -> bool:

@@ -171,7 +171,8 @@ def _check_spaces(config: Config, env: VecEnv) -> None:
 def load_agent(config: Config, path: Any) -> Agent:
     """Return a saved agent of a run, to act and not to learn: it has no room for replay."""
     agent_class = MVI if config.critic == "scalar" else QRMVI
-    return agent_class.load(path, device=device_of(config), buffer_size=config.n_envs)
+    least = config.n_envs * config.n_steps
+    return agent_class.load(path, device=device_of(config), buffer_size=least)
 
 
 @contextmanager
