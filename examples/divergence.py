@@ -1,0 +1,89 @@
+"""What runs away first when DQN diverges on CartPole at the paper's settings.
+
+    python examples/divergence.py --steps 30000 --seed 0 --out divergence.png
+
+Learns as ``mviq train CartPole-v1 --algorithm vi --seed 0`` does. Every 100 steps it looks at 1024
+replayed transitions and draws four means of the online network's values: of the action that was
+taken and of the other one, at the last states of episodes, where the pole falls at this step so
+that both actions are worth about 1, and at all others. The default of 1500 steps is for a first look.
+"""
+
+import argparse
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+from stable_baselines3.common.callbacks import BaseCallback
+
+from mviq.agents import DivergenceError
+from mviq.runs import resolve
+from mviq.runs.building import make_agent, make_env, threads
+
+CURVES = {
+    "last state, other action": ("C3", "--"),
+    "last state, action taken": ("C3", "-"),
+    "other states, other action": ("C0", "--"),
+    "other states, action taken": ("C0", "-"),
+}
+
+
+def _fallen(observations: np.ndarray) -> np.ndarray:
+    """Return where the pole has fallen or the cart is off the track; a time limit is neither."""
+    return (abs(observations[:, 0]) > 2.4) | (abs(observations[:, 2]) > np.radians(12))
+
+
+class Look(BaseCallback):
+    """Records the mean values of replayed states."""
+
+    def __init__(self, every: int = 100, states: int = 1024) -> None:
+        super().__init__()
+        self.every, self.states = every, states
+        self.steps, self.means = [], {name: [] for name in CURVES}
+        self.generator = np.random.default_rng(0)  # training draws from its own
+
+    def _on_step(self) -> bool:
+        buffer = self.model.replay_buffer
+        if self.num_timesteps % self.every or buffer.size() < self.states:
+            return True
+        rows = self.generator.integers(0, buffer.size(), self.states)
+        q_values = self.model.q_values(buffer.observations[rows, 0]).numpy()
+        taken = buffer.actions[rows, 0, 0]
+        last = _fallen(buffer.next_observations[rows, 0])
+        of = {"action taken": taken, "other action": 1 - taken}
+        for name, means in self.means.items():
+            where, which = name.split(", ")
+            chosen = last if where == "last state" else ~last
+            values = q_values[np.arange(self.states), of[which]][chosen]
+            means.append(values.mean() if values.size else np.nan)
+        self.steps.append(self.num_timesteps)
+        return True
+
+
+parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+parser.add_argument("--steps", type=int, default=1_500)
+parser.add_argument("--seed", type=int, default=0)
+parser.add_argument("--algorithm", default="vi", help="as of mviq train (vi is DQN)")
+parser.add_argument("--out", default="divergence.png")
+options = parser.parse_args([] if "pytest" in sys.modules else None)
+
+config = resolve("CartPole-v1", algorithm=options.algorithm, seed=options.seed)
+look = Look()
+with threads(config.threads):
+    agent = make_agent(config, make_env(config, 1, config.seed, evaluation=False))
+    try:
+        agent.learn(options.steps, callback=look)
+    except DivergenceError as error:
+        print(error)
+
+figure, axes = plt.subplots(figsize=(7, 3.5), layout="constrained")
+for name, (color, dashes) in CURVES.items():
+    axes.plot(look.steps, look.means[name], dashes, color=color, label=name)
+axes.axhline(100, color="gray", linewidth=0.8)
+axes.text(look.steps[0], 104, "the largest possible return, 1 / (1 − γ)", color="gray")
+axes.set_yscale("symlog", linthresh=100)
+axes.set_ylim(bottom=-20)
+axes.set_xlabel("step")
+axes.set_ylabel("mean value of replayed states")
+axes.legend(fontsize="small")
+figure.savefig(options.out, dpi=150)
+print(f"{agent.status} at step {agent.num_timesteps}: {options.out}")
