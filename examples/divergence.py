@@ -5,7 +5,7 @@
 Learns as ``mviq train CartPole-v1 --algorithm vi --seed 0`` does. Every 100 steps it looks at 1024
 replayed transitions and draws four means of the online network's values: of the action that was
 taken and of the other one, at the last states of episodes, where the pole falls at this step so
-that both actions are worth about 1, and at all others. The default of 1500 steps is for a first look.
+that both actions are worth about 1, and at all others. The default of 1500 steps is a first look.
 """
 
 import argparse

@@ -81,6 +81,13 @@ COMMON: Defaults = {
     **_from(OURS, eval_episodes=10),
 }
 
+BY_ALGORITHM: Mapping[str, Defaults] = {
+    "mvi": _from(
+        "M-DQN's bounds, with which MVI(q) holds better: docs/paper.md", clip=(-1.0, 1.0)
+    ),
+}
+"""What an algorithm has in all presets, besides what its name stands for."""
+
 _GYM: Defaults = {
     **_from(TABLE_1, total_steps=500_000, buffer_size=50_000, batch_size=128, target_every=100),
     **_from(TABLE_1, network="mlp", hidden=(512, 512), learning_rate=1e-3, temperature=0.03),
@@ -205,8 +212,8 @@ def defaults(
         raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}")
     chosen = COMMON["algorithm"].value if algorithm is None else algorithm
     found = PRESETS[name]
-    special = found.by_algorithm.get(chosen, {})
-    every = {**_point_of_the_family(chosen), **COMMON, **found.values, **special}
+    own = {**BY_ALGORITHM.get(chosen, {}), **found.by_algorithm.get(chosen, {})}
+    every = {**_point_of_the_family(chosen), **COMMON, **found.values, **own}
     every["preset"] = Default(name, "by environment")
     steps = every["total_steps"].value if total_steps is None else total_steps
     return {name: default.of(steps) for name, default in every.items()}
