@@ -51,11 +51,9 @@ def report_tables(name: str, place: Path) -> dict[str, bytes]:
 def figure_tables(name: str, place: Path) -> dict[str, bytes]:
     drawing = ARTEFACTS[name].make(read_study(unpacked(FIGURES[name], place)))
     said = [f"{f.claim} | {f.where} | {f.measured} | {f.holds}\n" for f in drawing.findings]
+    said += [f"{setting}\n" for setting in drawing.settings]
     tables = {x: own for x, own in files_of_drawing(drawing).items() if x.endswith(".csv")}
-    return {
-        **tables,
-        f"{name}.txt": "".join([*said, *(f"{x}\n" for x in drawing.settings)]).encode(),
-    }
+    return {**tables, f"{name}.txt": "".join(said).encode()}
 
 
 def expected(kind: str, name: str) -> dict[str, bytes]:
