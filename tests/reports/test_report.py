@@ -10,7 +10,7 @@ from mviq.reports import contrasts, drawing
 from mviq.reports.comparison import Choices, compare
 from mviq.reports.curves import POINTS, RESAMPLES
 from mviq.reports.panels import value_range
-from mviq.reports.reading import read_study
+from mviq.reports.reading import load_study
 from mviq.reports.report import Report, files, make_report
 from mviq.reports.statistics import (
     curve_interval,
@@ -253,13 +253,13 @@ def test_a_baseline_that_is_not_there_is_named(tmp_path):
 
 
 def test_a_baseline_is_found_without_regard_to_case(tmp_path):
-    found = compare(read_study(write_study(tmp_path, TWO)), Choices(baseline="mvi(2)"))
+    found = compare(load_study(write_study(tmp_path, TWO)), Choices(baseline="mvi(2)"))
     assert found.baseline == "MVI(2)"
 
 
 def test_without_a_word_on_the_baseline_it_is_dqn(tmp_path):
     scores = {("MVI(2)", ENV): TWO["MVI(2)", ENV], ("DQN", ENV): TWO["DQN", ENV]}
-    assert compare(read_study(write_study(tmp_path, scores)), Choices()).baseline == "DQN"
+    assert compare(load_study(write_study(tmp_path, scores)), Choices()).baseline == "DQN"
 
 
 # The answer

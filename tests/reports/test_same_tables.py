@@ -11,7 +11,7 @@ import pytest
 from mviq.paper.artefacts import ARTEFACTS
 from mviq.paper.drawing import files as files_of_drawing
 from mviq.reports.comparison import Choices
-from mviq.reports.reading import read_study
+from mviq.reports.reading import load_study
 from mviq.reports.report import files, make_report
 
 STORED = Path(__file__).parents[1] / "fixtures" / "stored_runs"
@@ -49,7 +49,7 @@ def report_tables(name: str, place: Path) -> dict[str, bytes]:
 
 
 def figure_tables(name: str, place: Path) -> dict[str, bytes]:
-    drawing = ARTEFACTS[name].make(read_study(unpacked(FIGURES[name], place)))
+    drawing = ARTEFACTS[name].make(load_study(unpacked(FIGURES[name], place)))
     said = [f"{f.claim} | {f.where} | {f.measured} | {f.holds}\n" for f in drawing.findings]
     said += [f"{setting}\n" for setting in drawing.settings]
     tables = {x: own for x, own in files_of_drawing(drawing).items() if x.endswith(".csv")}

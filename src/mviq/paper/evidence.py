@@ -7,7 +7,7 @@ from pathlib import Path
 from mviq.paper.artefacts import Artefact
 from mviq.paper.drawing import Drawing
 from mviq.paper.experiments import Experiment, Scale
-from mviq.reports.reading import read_study
+from mviq.reports.reading import load_study
 from mviq.studies.directory import StudyDirectory
 from mviq.studies.file import study_from
 from mviq.studies.running import Options, Outcome, run_study
@@ -25,7 +25,7 @@ def gathered(
 def drawn(artefact: Artefact, scale: Scale, study: Path) -> Drawing:
     """Return an artefact made of the runs of its study; at scale ``smoke`` nothing is decided."""
     experiment = _experiment(artefact)
-    drawing = artefact.make(read_study(study))
+    drawing = artefact.make(load_study(study))
     findings = drawing.findings
     if scale == "smoke":
         findings = [replace(finding, holds=None) for finding in findings]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mviq.paper.drawing import Data
-from mviq.reports.comparison import Which, counts, final_points
+from mviq.reports.comparison import Which, counts
 from mviq.reports.reading import Run, StudyData
 from mviq.reports.statistics import (
     Aligned,
@@ -25,6 +25,7 @@ from mviq.reports.statistics import (
     task_means,
 )
 from mviq.reports.statistics.checks import Array
+from mviq.runs.records import final_score
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Learning:
 
     def last(self, label: str) -> Array:
         """Return the last scores ``(seeds, environments)``, which reports call final."""
-        return self.curves[label].final(final_points(self.steps(label).size))
+        return final_score(self.curves[label].curves)
 
     def first(self, label: str) -> Array:
         """Return the scores of the first point."""
@@ -63,7 +64,7 @@ def learning(data: StudyData, metric: str = "eval", which: Which = "ended") -> L
 
     A label of which nothing is known, because all its runs diverged too early, keeps its place.
     """
-    read = [(run, run.whole_record(metric)) for run in data.runs if counts(run, which)]
+    read = [(run, run.whole_curve(metric)) for run in data.runs if counts(run, which)]
     records = {
         label: [record for run, record in read if run.label == label] for label in data.labels
     }

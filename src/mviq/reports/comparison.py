@@ -15,16 +15,11 @@ from mviq.reports.scales import Scale, scale_of
 from mviq.reports.selection import baseline_of, restricted, wishes
 from mviq.reports.statistics import Aligned, align, area_under_curve, comparable
 from mviq.reports.statistics.checks import Array, check_at_least, check_choice
+from mviq.runs.records import final_score
 
 Which: TypeAlias = Literal["ended", "finished", "all"]
 Measure: TypeAlias = Literal["final", "area"]
 FEW_RUNS = 5  # docs/statistics.md: fewer are for a look, not for a comparison
-FINAL_SHARE = 10  # the final score is the mean over a tenth of the points
-
-
-def final_points(points: int) -> int:
-    """Return how many points at the end of a curve make its final score, at least one."""
-    return max(1, points // FINAL_SHARE)
 
 
 @dataclass(frozen=True)
@@ -70,18 +65,12 @@ class Environment:
     blanks: int
     """How many points were recorded without a finite value."""
 
-    def last(self, choices: Choices) -> int:
-        """Return how many points make the final score."""
-        if choices.last is None:
-            return final_points(self.steps.size)
-        if choices.last > self.steps.size:
-            points = f"the {self.steps.size} points of {self.env}"
-            raise ValueError(f"last must be at most {points}, got {choices.last}")
-        return choices.last
-
     def final(self, label: str, choices: Choices) -> Array:
         """Return the final score of each run."""
-        return np.asarray(self.curves[label][:, -self.last(choices) :].mean(axis=1))
+        if choices.last is not None and choices.last > self.steps.size:
+            points = f"the {self.steps.size} points of {self.env}"
+            raise ValueError(f"last must be at most {points}, got {choices.last}")
+        return final_score(self.curves[label], choices.last)
 
     def area(self, label: str) -> Array:
         """Return the time average of each run's curve; of one point it is that point."""
@@ -201,7 +190,7 @@ def gather(study: StudyData, metric: str, which: Which) -> tuple[Environment, ..
 def _gather_one(study: StudyData, env: str, metric: str, which: Which) -> Environment | None:
     runs = {label: study.select(label, env) for label in study.labels}
     records = {
-        label: [run.whole_record(metric) for run in chosen if counts(run, which)]
+        label: [run.whole_curve(metric) for run in chosen if counts(run, which)]
         for label, chosen in runs.items()
     }
     records = {label: own for label, own in records.items() if any(r.steps.size for r in own)}

@@ -8,7 +8,7 @@ from mviq.reports import FORMATS, contrasts, curves
 from mviq.reports.comparison import Choices, Comparison, compare
 from mviq.reports.drawing import draw
 from mviq.reports.panels import FigureData, as_csv
-from mviq.reports.reading import read_study
+from mviq.reports.reading import load_study
 from mviq.reports.style import Look, looks, render
 from mviq.reports.tables import Cell, Summary, by_environment, scores_csv, summary, summary_csv
 from mviq.reports.verdict import Verdict, verdict
@@ -40,7 +40,7 @@ class Report:
 
 def make_report(path: Path, choices: Choices) -> Report:
     """Read a study and compute its report."""
-    comparison = compare(read_study(path), choices)
+    comparison = compare(load_study(path), choices)
     found = summary(comparison)
     figures = {
         "curves": curves.learning_curves(comparison),

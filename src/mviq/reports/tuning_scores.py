@@ -1,12 +1,10 @@
 """How the runs of a search are judged: as reports judge them, on one scale."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from mviq.reports.comparison import final_points
 from mviq.reports.scales import scale_of
 from mviq.reports.statistics import area_under_curve
+from mviq.runs.records import final_score
 from mviq.studies.tuning_curves import Curve, Judge
 from mviq.studies.tuning_file import Search
 
@@ -38,14 +36,10 @@ def unit_of(search: Search) -> str:
 
 
 def _final(curve: Curve) -> float:
-    return _mean(curve.returns[-final_points(len(curve.returns)) :])
+    return float(final_score(np.array(curve.returns)))
 
 
 def _area(curve: Curve) -> float:
     if len(curve.steps) == 1:
         return curve.returns[0]
     return float(area_under_curve([[curve.returns]], curve.steps).item())
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
