@@ -6,10 +6,12 @@ import io
 import numpy as np
 import pytest
 
-from mviq.reports import contrasts, drawing
+from mviq.drawing import figures as drawing
+from mviq.drawing.panels import value_range
+from mviq.drawing.style import looks
+from mviq.reports import contrasts
 from mviq.reports.comparison import Choices, compare
 from mviq.reports.curves import POINTS, RESAMPLES
-from mviq.reports.panels import value_range
 from mviq.reports.reading import load_study
 from mviq.reports.report import Report, files, make_report
 from mviq.reports.statistics import (
@@ -24,7 +26,6 @@ from mviq.reports.statistics import (
     probability_of_improvement,
     referenced_improvement,
 )
-from mviq.reports.style import looks
 from stored_runs import curve, name_of, write_plan, write_run, write_study
 
 ENV, OTHER = "CartPole-v1", "Acrobot-v1"

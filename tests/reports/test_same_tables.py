@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mviq.paper.artefacts import ARTEFACTS
-from mviq.paper.drawing import files as files_of_drawing
+from mviq.paper.reproduction import files as files_of_drawing
 from mviq.reports.comparison import Choices
 from mviq.reports.reading import load_study
 from mviq.reports.report import files, make_report

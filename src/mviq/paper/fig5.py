@@ -8,27 +8,26 @@ neither drawn nor counted, but named.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, SymmetricalLogLocator
 
-from mviq.paper.drawing import Data, Drawing, Finding
+from mviq.drawing.figures import panel_grid
+from mviq.drawing.style import BLUE, ORANGE, STYLE, in_style
 from mviq.paper.experiments import M_VI, TSALLIS_VI
 from mviq.paper.fig4 import OURS
-from mviq.paper.learning import Learning, above, learning, spoken, unitless
-from mviq.paper.panels import grid_of, short
+from mviq.paper.learning import Learning, above, in_words, learning, unitless
+from mviq.paper.reproduction import Data, Finding, Reproduction
 from mviq.reports.reading import StudyData
 from mviq.reports.statistics import (
-    ATARI,
     Interval,
-    atari_game,
+    atari_reference,
     interval,
     percent_improvement,
     referenced_improvement,
 )
 from mviq.reports.statistics.checks import Array
-from mviq.reports.style import BLUE, ORANGE, STYLE, settle
 
 BASELINES = (M_VI, TSALLIS_VI)
 LARGE, DOUBLE, EQUAL = 150.0, 50.0, 20.0
@@ -61,23 +60,37 @@ class Improvement:
         return f"{len(self.games)} games against {self.baseline}"
 
 
-def make(data: StudyData) -> Drawing:
+def make(data: StudyData) -> Reproduction:
     """Draw the bars, sorted, and count them."""
     found = learning(data)
     over = [_improvement(found, baseline) for baseline in BASELINES]
-    with matplotlib.rc_context(STYLE):
-        height = max(2.2, 0.2 * len(found.envs) + 0.8)
-        figure, panels = grid_of([f"over {one}" for one in BASELINES], width=4.6, height=height)
-        for one, axes in zip(over, panels.values(), strict=True):
-            _draw(axes, one)
-        percent = f"percent improvement, logarithmic beyond ±{LINEAR:g}"
-        figure.supxlabel(percent, fontsize=STYLE["axes.labelsize"])
-        settle(figure)
     columns = ("baseline", "game", "percent improvement", "low", "high", "of the reference range")
     rows = [row for one in over for row in _rows(one)]
     settings = (*SETTINGS, *(note for one in over for note in one.notes), *found.notes)
     findings = [_better_than_worse(over[0]), _doubles(over[1])]
-    return Drawing("fig5", figure, Data(columns, rows), settings, findings)
+    return Reproduction("fig5", draw(over), Data(columns, rows), settings, findings)
+
+
+@in_style
+def draw(over: Sequence[Improvement]) -> Figure:
+    """Draw a panel for each baseline, the best game at the top."""
+    height = max(2.2, 0.2 * max(len(one.games) for one in over) + 1.2)
+    figure, panels = panel_grid(len(over), width=4.6, height=height)
+    for one, axes in zip(over, panels, strict=True):
+        axes.set_title(f"over {one.baseline}")
+        _draw_bars(axes, one)
+    percent = f"percent improvement, logarithmic beyond ±{LINEAR:g}"
+    figure.supxlabel(percent, fontsize=STYLE["axes.labelsize"])
+    return figure
+
+
+def short(name: str) -> str:
+    """Return a name without what all Atari games share; another kind of game stays recognisable.
+
+    >>> short("ALE/Pong-v5"), short("MinAtar/Asterix-v1")
+    ('Pong', 'MinAtar/Asterix-v1')
+    """
+    return name.removeprefix("ALE/").removesuffix("-v5")
 
 
 def _improvement(found: Learning, baseline: str) -> Improvement:
@@ -112,14 +125,15 @@ def _rows(over: Improvement) -> list[tuple[str, str, float, float, float, float]
 
 def _referenced(over: Improvement) -> Array:
     """Return the improvement in percent of the range from random to human play, or NaN."""
-    if not over.games or not all(env.startswith("ALE/") for env in over.games):
+    references = [one for env in over.games if (one := atari_reference(env)) is not None]
+    if not references or len(references) < len(over.games):
         return np.full(len(over.games), np.nan)
-    low, high = zip(*(ATARI[atari_game(env)] for env in over.games), strict=True)
+    low, high = zip(*references, strict=True)
     return referenced_improvement(over.ours, over.theirs, low, high)
 
 
-def _draw(axes: Axes, over: Improvement) -> None:
-    order = np.argsort(over.percent.estimate)  # the best at the top
+def _draw_bars(axes: Axes, over: Improvement) -> None:
+    order = np.argsort(over.percent.estimate)
     shown, places = over.percent.estimate[order], range(len(order))
     axes.set_axisbelow(True)
     axes.barh(places, shown, color=np.where(shown < 0, ORANGE, BLUE).tolist(), alpha=0.75)
@@ -186,5 +200,5 @@ def _share(
         return of_percent(percent_improvement(new, old, floor=1e-9))
 
     found = interval(estimator, *unitless(over.ours, over.theirs), bounds=bounds)
-    measured = f"{_counts(over.percent.estimate)}; {what} {spoken(found)}"
+    measured = f"{_counts(over.percent.estimate)}; {what} {in_words(found)}"
     return Finding(claim, over.where, measured, above(found, level))

@@ -5,12 +5,15 @@ A difference counts as decided when its 95 % interval says so, not when its esti
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mviq.paper.drawing import Data
+from mviq.drawing.figures import draw
+from mviq.drawing.panels import FigureData, Panel, Series, rows_of
+from mviq.paper.looks import looks_of
+from mviq.paper.reproduction import Data, Finding, Reproduction
 from mviq.reports.comparison import Which, counts
 from mviq.reports.reading import Run, StudyData
 from mviq.reports.statistics import (
@@ -136,7 +139,7 @@ def more_often(new: Array, old: Array) -> Interval:
     so it is with three seeds of each in one task, not in two.
 
     >>> high, low = np.array([[4.0], [5.0], [6.0]]), np.array([[1.0], [2.0], [3.0]])
-    >>> spoken(more_often(high, low)), spoken(more_often(high.repeat(2, 1), low.repeat(2, 1)))
+    >>> in_words(more_often(high, low)), in_words(more_often(high.repeat(2, 1), low.repeat(2, 1)))
     ('1 [0, 1]', '1 [1, 1]')
     """
     found = interval(probability_of_improvement, *unitless(new, old), bounds=(0.0, 1.0))
@@ -179,28 +182,35 @@ def within(found: Interval, tolerance: float) -> bool | None:
     return False if found.low > tolerance or found.high < -tolerance else None
 
 
-def spoken(found: Interval) -> str:
-    """Return a number with its interval, as people write it.
+def in_words(found: Interval) -> str:
+    """Return a number with its interval, or say why there is none.
 
-    >>> spoken(Interval(0.25, 0.125, 0.5))
+    >>> in_words(Interval(0.25, 0.125, 0.5))
     '0.25 [0.125, 0.5]'
     """
     if np.isnan(found.estimate):
         return "no score"
     if np.isnan(found.low):
         return f"{found.estimate:.3g} (no interval: fewer than two seeds somewhere)"
-    return f"{found.estimate:.3g} [{found.low:.3g}, {found.high:.3g}]"
+    return str(found)
 
 
-Line = tuple[str, str, Array, Interval]
-"""A panel, a label, steps, and a number with its ribbon at each."""
+def curve_panel(
+    found: Learning, env: str, labels: Iterable[str], spread: Callable[[Array], Interval]
+) -> Panel:
+    """Return the learning curves of some labels in an environment, with their ribbons."""
+    series = []
+    for label in labels:
+        shown = spread(found.of(label, env))
+        steps = found.steps(label)
+        series.append(Series(label, steps, shown.estimate, shown.low, shown.high))
+    return Panel(env, "agent steps", "return", tuple(series))
 
 
-def data_of(lines: Sequence[Line]) -> Data:
-    """Return lines as a table."""
-    rows = [
-        (panel, label, int(step), float(y), float(low), float(high))
-        for panel, label, steps, found in lines
-        for step, y, low, high in zip(steps, found.estimate, found.low, found.high, strict=True)
-    ]
-    return Data(("panel", "label", "step", "mean", "low", "high"), rows)
+def reproduction(
+    name: str, panels: Sequence[Panel], settings: Sequence[str], findings: Sequence[Finding]
+) -> Reproduction:
+    """Draw panels of curves, and keep their numbers."""
+    data = FigureData(name, "", "", tuple(panels))
+    table = Data(("panel", "label", "step", "mean", "low", "high"), rows_of(data))
+    return Reproduction(name, draw(data, looks_of(data.labels)), table, settings, findings)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mviq.drawing.panels import FigureData, Panel, Series
 from mviq.reports.comparison import FEW_RUNS, Comparison, Environment, Which, gather, thinned
-from mviq.reports.panels import FigureData, Panel, Series
 from mviq.reports.reading import SCORES
 from mviq.reports.statistics import curve_interval, interquartile_mean, mean
 from mviq.reports.statistics.checks import Array
@@ -49,7 +49,7 @@ def learning_curves(comparison: Comparison) -> FigureData | None:
         for environment in comparison.environments
     )
     caption = f"The {SCORES[comparison.choices.metric]}: mean over runs. {_spread(panels)}"
-    return FigureData("learning-curves", "Learning curves", caption, "curves", panels)
+    return FigureData("learning-curves", "Learning curves", caption, panels)
 
 
 def diagnostics(comparison: Comparison) -> list[FigureData]:
@@ -71,7 +71,7 @@ def diagnostics(comparison: Comparison) -> list[FigureData]:
     names = file_names("diagnostics", list(panels))
     mean_over = f"Mean over {'all' if every else 'finished'} runs."
     return [
-        FigureData(names[env], env, f"{mean_over} {_spread(own)}", "curves", tuple(own))
+        FigureData(names[env], env, f"{mean_over} {_spread(own)}", tuple(own))
         for env, own in panels.items()
     ]
 
@@ -138,7 +138,7 @@ def sample_efficiency(comparison: Comparison) -> FigureData | None:
         f"The interquartile mean of all runs in {comparison.over} along training: higher "
         f"on the left is faster. {_spread([panel])}"
     )
-    return FigureData("sample-efficiency", "Sample efficiency", caption, "curves", (panel,))
+    return FigureData("sample-efficiency", "Sample efficiency", caption, (panel,))
 
 
 def _same_steps(environments: tuple[Environment, ...]) -> bool:

@@ -4,12 +4,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from mviq.drawing.figures import draw
+from mviq.drawing.panels import FigureData, csv_bytes, rows_of
+from mviq.drawing.style import Look, looks, render
 from mviq.reports import FORMATS, contrasts, curves
 from mviq.reports.comparison import Choices, Comparison, compare
-from mviq.reports.drawing import draw
-from mviq.reports.panels import FigureData, as_csv
 from mviq.reports.reading import load_study
-from mviq.reports.style import Look, looks, render
 from mviq.reports.tables import Cell, Summary, by_environment, scores_csv, summary, summary_csv
 from mviq.reports.verdict import Verdict, verdict
 
@@ -81,7 +81,8 @@ def files(report: Report, formats: Collection[str] = FORMATS) -> dict[str, bytes
         found["scores.csv"] = scores_csv(report.comparison)
     for data in (*report.figures.values(), *report.diagnostics):
         if "csv" in formats:
-            found[f"figures/{data.name}.csv"] = as_csv(data)
+            columns = ("panel", "label", "x", "y", "low", "high")
+            found[f"figures/{data.name}.csv"] = csv_bytes(columns, rows_of(data))
         pictures = [suffix for suffix in ("png", "svg") if suffix in formats]
         figure = draw(data, report.looks) if pictures else None
         for suffix in pictures:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mviq.reports.numbers import Number, shown, with_interval
-from mviq.reports.panels import table
-from mviq.reports.statistics import interval, mean
-from mviq.reports.style import render
+from mviq.drawing.panels import csv_bytes
+from mviq.drawing.style import render
+from mviq.reports.numbers import shown, with_interval
+from mviq.reports.statistics import Interval, interval, mean
 from mviq.reports.tuning_drawing import importance_figure, slices, surface
 from mviq.reports.tuning_scores import unit_of
 from mviq.studies.plan import expand, spoken
@@ -49,7 +49,7 @@ def trials_csv(outcome: Outcome) -> bytes:
     for trial in outcome.trials:
         numbers = trial.score, *trial.chosen.values(), *(trial.scores[place] for place in places)
         rows.append((str(trial.number), trial.state, *map(_exact, numbers), trial.reason))
-    return table(("trial", "state", "score", *outcome.search.space, *runs, "reason"), rows)
+    return csv_bytes(("trial", "state", "score", *outcome.search.space, *runs, "reason"), rows)
 
 
 def _exact(value: object) -> str:
@@ -72,11 +72,11 @@ def ranking(outcome: Outcome, count: int) -> tuple[list[str], list[list[str]]]:
     return titles, rows
 
 
-def _interval(outcome: Outcome, trial: TrialResult) -> Number:
+def _interval(outcome: Outcome, trial: TrialResult) -> Interval:
     study = outcome.search.study
     envs = [str(env["env"]) for env in study.environments]
     scores = [[trial.scores[seed, env] for env in envs] for seed in study.seeds]
-    return Number.of(interval(mean, np.array(scores, dtype=float)))
+    return interval(mean, np.array(scores, dtype=float))
 
 
 def sentences(outcome: Outcome, place: Path) -> list[str]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from mviq.reports.comparison import FEW_RUNS, Comparison
-from mviq.reports.numbers import Number, counted, signed, with_interval
-from mviq.reports.statistics import interquartile_mean, interval
+from mviq.reports.numbers import counted, signed, with_interval
+from mviq.reports.statistics import Interval, interquartile_mean, interval
 from mviq.reports.statistics.checks import Array
 from mviq.reports.tables import IQM, Summary
 
@@ -47,7 +47,7 @@ def verdict(comparison: Comparison, summary: Summary) -> Verdict:
     return Verdict(headline, leader, sentences, _cautions(comparison, summary))
 
 
-def _height(summary: Summary, label: str) -> Number | None:
+def _height(summary: Summary, label: str) -> Interval | None:
     (row,) = (row for row in summary.rows if row.label == label)
     number = row.numbers.get(IQM)
     return None if number is None or np.isnan(number.estimate) else number
@@ -66,21 +66,21 @@ def _own(comparison: Comparison, summary: Summary, label: str) -> str:
     return f"Interquartile mean {unit} of {label}: {with_interval(number)}."
 
 
-def _difference(comparison: Comparison, leader: str, second: str) -> Number:
+def _difference(comparison: Comparison, leader: str, second: str) -> Interval:
     scores = comparison.scaled("final")
 
     def estimator(new: Array, old: Array) -> Array:
         return interquartile_mean(new) - interquartile_mean(old)
 
     seed = comparison.choices.seed
-    return Number.of(interval(estimator, scores[leader], scores[second], seed=seed))
+    return interval(estimator, scores[leader], scores[second], seed=seed)
 
 
 def _fewest(summary: Summary, *labels: str) -> int:
     return min((r.fewest_runs for r in summary.aggregates if r.algorithm in labels), default=0)
 
 
-def _decided(difference: Number, fewest: int) -> tuple[bool, str]:
+def _decided(difference: Interval, fewest: int) -> tuple[bool, str]:
     """Return whether a difference is more than luck of the seeds, and why."""
     if np.isnan(difference.low):
         return False, "with one run there is no telling how sure that is."
@@ -95,7 +95,7 @@ def _chance(comparison: Comparison, summary: Summary, leader: str) -> list[str]:
     found = [row for row in summary.chances if row.algorithm == leader]
     return [
         f"A run of {leader} is better than one of the baseline, {comparison.baseline}, with "
-        f"probability {with_interval(Number.of(row))}."
+        f"probability {with_interval(row)}."
         for row in found
     ]
 
@@ -106,7 +106,7 @@ def _cautions(comparison: Comparison, summary: Summary) -> tuple[str, ...]:
     if 0 < fewest < FEW_RUNS:
         runs = counted(fewest, "run")
         found.append(f"Only {runs} per environment and label: read this as a first look.")
-        if any(Number.of(row).without_width for row in summary.chances):
+        if any(row.without_width for row in summary.chances):
             found.append(
                 "A probability whose interval has no width is not certain: so few runs can lie "
                 "apart by chance."

@@ -23,6 +23,7 @@ from mviq.reports.statistics.scores import (
     ATARI,
     Reference,
     atari_game,
+    atari_reference,
     human_normalised,
     normalised,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "along_curve",
     "area_under_curve",
     "atari_game",
+    "atari_reference",
     "comparable",
     "curve_interval",
     "human_normalised",

@@ -1,111 +1,153 @@
-"""Figures as pictures, for papers and slides: drawn with Matplotlib from their data."""
+"""Figures as pictures: drawn with Matplotlib from their data."""
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
-import matplotlib
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from mviq.reports.panels import FigureData, Kind, Panel, Series, value_range
-from mviq.reports.style import STYLE, Look, settle, short_names
+from mviq.drawing.panels import Array, FigureData, Kind, Maths, Panel, Series, value_range
+from mviq.drawing.style import Look, in_style, short_names
 
 Looks = Mapping[str, Look]
-_LINE_WIDTH = 1.6
 _BAND, _THIN = 0.15, 0.4  # opacity
 _LEGEND_ROW, _CHARACTER = 0.18, 0.06  # inches
 _BAR, _GROUP = 0.24, 1.5  # inches: a bar or dot, and the most for all bars of an environment
 
 
-def draw(data: FigureData, looks: Looks) -> Figure:
+@in_style
+def draw(data: FigureData, looks: Looks, heading: str = "") -> Figure:
     """Draw a figure: its panels side by side, one legend below."""
-    with matplotlib.rc_context(STYLE):
-        columns = min(len(data.panels), 2 if data.kind == "bars" else 3)
-        rows = math.ceil(len(data.panels) / columns)
-        width, height = _panel_size(data)
-        beside = 0 if data.kind == "curves" else _CHARACTER * max(map(len, _places(data, looks)))
-        size = max(width * columns + beside, 4.6), height * rows
-        figure = Figure(figsize=size, layout="constrained")
-        named = data.kind != "curves"  # the places on the axis, the same in all panels
-        axes = figure.subplots(rows, columns, squeeze=False, sharey=named).ravel()
-        for one, panel in zip(axes, data.panels, strict=False):
-            _DRAW[data.kind](one, panel, looks)
-            one.set_title(_wrapped(panel.title))
-        for one in axes[len(data.panels) :]:
-            one.set_axis_off()
-        if data.kind != "intervals":  # which have the labels on their axis
-            _legend(figure, data, looks)
-        return settle(figure)
+    kinds = {panel.kind for panel in data.panels}
+    sizes = [_panel_size(panel, alone=len(data.panels) == 1) for panel in data.panels]
+    width, height = map(max, zip(*sizes, strict=True))
+    named = "curves" not in kinds  # the places on the axis, the same in all panels
+    columns = 2 if "bars" in kinds else 3
+    figure, axes = panel_grid(len(data.panels), width, height, columns, sharey=named)
+    if named:
+        names = _places(data.panels[0], looks)
+        figure.set_figwidth(figure.get_figwidth() + _CHARACTER * max(map(len, names)))
+    for one, panel in zip(axes, data.panels, strict=True):
+        _DRAW[panel.kind](one, panel, looks)
+        one.set_title(_wrapped(panel.title))
+    if kinds != {"intervals"}:  # which have the labels on their axis
+        _legend(figure, data, looks)
+    if heading:
+        figure.suptitle(heading)
+    return figure
 
 
-def _panel_size(data: FigureData) -> tuple[float, float]:
-    if data.kind == "curves":
-        return (3.6, 2.7) if len(data.panels) > 1 else (6.0, 3.6)
-    lines = max(sum(len(series.x) for series in panel.series) for panel in data.panels)
-    if data.kind == "intervals":
+def panel_grid(
+    count: int, width: float, height: float, columns: int = 3, sharey: bool = False
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with so many panels of a size in inches, in rows as even as possible."""
+    rows = math.ceil(count / columns)
+    columns = math.ceil(count / rows)
+    size = max(width * columns, 4.6), height * rows
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, sharey=sharey).ravel()
+    for spare in axes[count:]:
+        spare.remove()
+    return figure, list(axes[:count])
+
+
+def heat_map(axes: Axes, values: Array, columns: Sequence[str], rows: Sequence[str]) -> AxesImage:
+    """Draw values ``(rows, columns)``, the first row at the bottom; a missing one is a dash."""
+    drawn = axes.imshow(values, origin="lower", aspect="auto", cmap="viridis")
+    axes.grid(False)
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(rows)), rows)
+    known = values[~np.isnan(values)]
+    middle = (known.min() + known.max()) / 2 if known.size else 0.0
+    for (row, column), value in np.ndenumerate(values):
+        text = "–" if np.isnan(value) else f"{value:.3g}"
+        colour = "white" if value <= middle else "black"
+        axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=8)
+    return drawn
+
+
+def _panel_size(panel: Panel, alone: bool) -> tuple[float, float]:
+    if panel.kind == "curves":
+        return (6.0, 3.6) if alone else (3.6, 2.7)
+    lines = sum(len(series.x) for series in panel.series)
+    if panel.kind == "intervals":
         return 3.2, max(1.2, _BAR * lines + 0.8)
-    labels = max(len(panel.series) for panel in data.panels)
-    return 4.0, max(1.2, min(_BAR, _GROUP / labels) * lines + 0.8)
+    return 4.0, max(1.2, min(_BAR, _GROUP / len(panel.series)) * lines + 0.8)
 
 
-def _places(data: FigureData, looks: Looks) -> list[str]:
+def _places(panel: Panel, looks: Looks) -> list[str]:
     """Return the names on the axis: of labels beside intervals, of environments beside bars."""
-    panel = data.panels[0]
-    if data.kind == "intervals":
+    if panel.kind == "intervals":
         return [looks[series.label].name for series in panel.series]
     return short_names(panel.places)
 
 
 def _legend(figure: Figure, data: FigureData, looks: Looks) -> None:
     """Add a legend below the panels, with the height that it needs."""
-    labels = list(dict.fromkeys(s.label for panel in data.panels for s in panel.series))
-    handles = [_handle(data.kind, looks[label]) for label in labels]
-    names = [_literal(looks[label].name) for label in labels]
+    seen = [looks[label] for label in data.labels]
+    handles = [_handle(data.kind, look) for look in seen]
+    names = [_literal(look.name) for look in seen]
     longest = max(map(len, names))
     columns = max(1, min(len(names), int(15 * figure.get_figwidth() / (longest + 6))))
     rows = math.ceil(len(names) / columns)
     figure.set_figheight(figure.get_figheight() + _LEGEND_ROW * (rows + 1))
-    figure.legend(handles, names, loc="outside lower center", ncols=columns)
+    figure.legend(handles, names, loc="outside lower center", ncols=columns, handlelength=3.2)
 
 
 def _handle(kind: Kind, look: Look) -> Artist:
-    if kind == "bars":
-        return Patch(color=look.colour)
-    return Line2D([], [], color=look.colour, **_line(look))
-
-
-def _line(look: Look) -> dict[str, Any]:
-    return {"linestyle": (0, look.dashes) if look.dashes else "solid", "linewidth": _LINE_WIDTH}
+    return Patch(color=look.colour) if kind == "bars" else Line2D([], [], **look.line)
 
 
 def _literal(text: str) -> str:
     """Return text that Matplotlib shows as it is: no mathematics, no hidden label."""
+    if isinstance(text, Maths):
+        return text
     shown = text.replace("$", r"\$")
     return f"\u200b{shown}" if shown.startswith("_") else shown
 
 
+def _wrapped(text: str) -> str:
+    if isinstance(text, Maths):
+        return text
+    return _literal("\n".join(textwrap.wrap(text, 36, max_lines=3, placeholder=" …")))
+
+
 def _draw_curves(axes: Axes, panel: Panel, looks: Looks) -> None:
     for series in panel.series:
-        look, x = looks[series.label], np.asarray(series.x, dtype=float)
-        mark = "o" if x.size == 1 else None
-        axes.plot(x, series.y, color=look.colour, marker=mark, markersize=4, **_line(look))
+        _draw_line(axes, series, looks[series.label])
     for series in panel.series:
         _draw_spread(axes, series, looks[series.label].colour)
     axes.set(xlabel=panel.x_title, ylabel=panel.symbol or _wrapped(panel.y_title))
     axes.xaxis.set_major_locator(MaxNLocator(5))
     if panel.x_title == "agent steps":
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    if panel.reference is not None:
+        axes.axhline(panel.reference, color="#555555", linewidth=0.8)
+    if panel.linear_below == 0:
+        if any(np.isfinite(series.y).any() for series in panel.series):
+            axes.set_yscale("log")
+        return
     axes.set_ylim(*value_range(panel))
     if panel.linear_below is not None:
         axes.set_yscale("symlog", linthresh=panel.linear_below)
-        axes.set_ylim(bottom=-0.2 * panel.linear_below)  # a line at zero is seen whole
+        if panel.limits is None:
+            axes.set_ylim(bottom=-0.2 * panel.linear_below)  # a line at zero is seen whole
+
+
+def _draw_line(axes: Axes, series: Series, look: Look) -> None:
+    style = {**look.line, "marker": "o" if len(series.x) == 1 else None, "markersize": 4}
+    if series.dotted:
+        style["linestyle"] = "dotted"
+    else:
+        style["label"] = _literal(series.label)
+    axes.plot(np.asarray(series.x, dtype=float), series.y, **style)
 
 
 def _draw_spread(axes: Axes, series: Series, colour: str) -> None:
@@ -118,16 +160,12 @@ def _draw_spread(axes: Axes, series: Series, colour: str) -> None:
         axes.plot(x, run, color=colour, marker=mark, alpha=_THIN, linewidth=0.7, zorder=1.5)
 
 
-def _wrapped(text: str) -> str:
-    return _literal("\n".join(textwrap.wrap(text, 36, max_lines=3, placeholder=" …")))
-
-
 def _draw_intervals(axes: Axes, panel: Panel, looks: Looks) -> None:
     for place, series in enumerate(panel.series):
         colour = looks[series.label].colour
         axes.plot([series.low[0], series.high[0]], [place, place], color=colour, linewidth=3)
         axes.plot(series.y, [place], "o", color=colour, markersize=6)
-    axes.set_yticks(range(len(panel.series)), [_literal(looks[s.label].name) for s in panel.series])
+    axes.set_yticks(range(len(panel.series)), [_literal(x) for x in _places(panel, looks)])
     axes.set_ylim(len(panel.series) - 0.4, -0.6)
     axes.set_xlabel(_wrapped(panel.x_title))
     if panel.limits is not None:
