@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import EngFormatter, MaxNLocator
+from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
 from mviq.drawing.panels import Array, FigureData, Kind, Maths, Panel, Series, value_range
 from mviq.drawing.style import Look, in_style, short_names
@@ -28,12 +28,12 @@ def draw(data: FigureData, looks: Looks, heading: str = "") -> Figure:
     kinds = {panel.kind for panel in data.panels}
     sizes = [_panel_size(panel, alone=len(data.panels) == 1) for panel in data.panels]
     width, height = map(max, zip(*sizes, strict=True))
-    named = "curves" not in kinds  # the places on the axis, the same in all panels
     columns = 2 if "bars" in kinds else 3
-    figure, axes = panel_grid(len(data.panels), width, height, columns, sharey=named)
-    if named:
-        names = _places(data.panels[0], looks)
-        figure.set_figwidth(figure.get_figwidth() + _CHARACTER * max(map(len, names)))
+    names = [_places(panel, looks) for panel in data.panels]
+    same = "curves" not in kinds and all(own == names[0] for own in names)
+    figure, axes = panel_grid(len(data.panels), width, height, columns, sharey=same)
+    beside = max((len(name) for own in names for name in own), default=0)
+    figure.set_figwidth(figure.get_figwidth() + _CHARACTER * beside * (1 if same else len(names)))
     for one, panel in zip(axes, data.panels, strict=True):
         _DRAW[panel.kind](one, panel, looks)
         one.set_title(_wrapped(panel.title))
@@ -86,7 +86,7 @@ def _places(panel: Panel, looks: Looks) -> list[str]:
     """Return the names on the axis: of labels beside intervals, of environments beside bars."""
     if panel.kind == "intervals":
         return [looks[series.label].name for series in panel.series]
-    return short_names(panel.places)
+    return short_names(panel.places) if panel.kind == "bars" else []
 
 
 def _legend(figure: Figure, data: FigureData, looks: Looks) -> None:
@@ -182,9 +182,12 @@ def _draw_bars(axes: Axes, panel: Panel, looks: Looks) -> None:
         axes.barh(places, series.y, height=0.86 * thick, color=looks[series.label].colour)
         for place, low, high in zip(places, series.low, series.high, strict=True):
             _whisker(axes, place, (low, high), value_range(panel))
-    axes.set_yticks(range(len(names)), [_literal(name) for name in short_names(names)])
+    axes.set_yticks(range(len(names)), [_literal(name) for name in _places(panel, looks)])
     axes.set_ylim(len(names) - 0.45, -0.55)
     axes.set(xlabel=_wrapped(panel.y_title), xlim=value_range(panel))
+    if panel.linear_below is not None:
+        axes.set_xscale("symlog", linthresh=panel.linear_below)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}".replace("-", "−")))
     _reference(axes, panel)
 
 

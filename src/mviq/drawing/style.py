@@ -3,7 +3,7 @@
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -139,6 +139,13 @@ def _boxes_for_missing_glyphs() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         yield
+
+
+def pictures(
+    name: str, figure: Figure, suffixes: Iterable[str] = ("png", "svg")
+) -> dict[str, bytes]:
+    """Return a figure as files by their names."""
+    return {f"{name}.{suffix}": render(figure, suffix) for suffix in suffixes}
 
 
 def render(figure: Figure, suffix: str) -> bytes:

@@ -1,6 +1,6 @@
 """Curves along q: what figures 1 and 2 are made of, and how it looks."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mviq.drawing.style import BLUE, ORANGE
 from mviq.paper.looks import LOOK_OF_Q
 from mviq.paper.reproduction import Data
 
@@ -63,6 +64,14 @@ def draw_family(axes: Axes, curves: Iterable[FamilyCurve], panel: str) -> None:
     """Draw the curves of a panel for q = 1 to 5, each q with its own colour and dashes."""
     for one in of_panel(curves, panel):
         axes.plot(one.x, one.y, label=f"$q={one.q:g}$", **LOOK_OF_Q[int(one.q)].line)
+
+
+def draw_points(axes: Axes, curves: Sequence[FamilyCurve], labels: Mapping[str, str]) -> None:
+    """Draw one or two panels of points into one pair of axes, under the labels they get there."""
+    for (panel, label), line, colour in zip(
+        labels.items(), ("o-", "s--"), (BLUE, ORANGE), strict=False
+    ):
+        axes.plot(*points(curves, panel), line, color=colour, label=label)
 
 
 def data_of(curves: Iterable[FamilyCurve]) -> Data:

@@ -13,8 +13,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from mviq.drawing.style import BLUE, ORANGE, in_style
-from mviq.paper.curves import FamilyCurve, curve, data_of, draw_family, point, points, two_rows
+from mviq.drawing.style import in_style
+from mviq.paper.curves import (
+    FamilyCurve,
+    curve,
+    data_of,
+    draw_family,
+    draw_points,
+    point,
+    points,
+    two_rows,
+)
 from mviq.paper.reproduction import Finding, Reproduction
 from mviq.tsallis import exp_q, exp_q_physics, log_q, log_q_physics
 
@@ -217,10 +226,8 @@ def _draw_component(axes: Axes, curves: Sequence[FamilyCurve]) -> None:
 
 
 def _draw_flatness(axes: Axes, curves: Sequence[FamilyCurve]) -> None:
-    axes.plot(*points(curves, "entropy_area"), "o-", color=BLUE, label=r"area, $S_q(\pi)$")
-    axes.plot(
-        *points(curves, "entropy_steepest_slope"), "s--", color=ORANGE, label="steepest slope"
-    )
+    labels = {"entropy_area": r"area, $S_q(\pi)$", "entropy_steepest_slope": "steepest slope"}
+    draw_points(axes, curves, labels)
     axes.set(ylim=(0, None), xticks=INDICES, xlabel="$q$", ylabel="area, slope of the component")
     axes.set_title(r"the same component, here $-\pi\,\ln_q\pi$")
     axes.legend()

@@ -13,12 +13,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from torch import Tensor
 
-from mviq.drawing.style import BLUE, ORANGE, in_style
+from mviq.drawing.style import BLUE, in_style
 from mviq.paper.curves import (
     FamilyCurve,
     curve,
     data_of,
     draw_family,
+    draw_points,
     of_panel,
     point,
     points,
@@ -296,28 +297,19 @@ def _draw_policy(axes: Axes, curves: Sequence[FamilyCurve], panel: str, setting:
 
 
 def _draw_widths(axes: Axes, curves: Sequence[FamilyCurve]) -> None:
-    axes.plot(
-        *points(curves, "width_as_reference"),
-        "o-",
-        color=BLUE,
-        label=r"$g$ as reference: min $D_q(\pi\Vert g)$",
-    )
-    axes.plot(
-        *points(curves, "width_as_policy"),
-        "s--",
-        color=ORANGE,
-        label=r"$g$ as policy: min $D_q(g\Vert\pi)$",
-    )
+    labels = {
+        "width_as_reference": r"$g$ as reference: min $D_q(\pi\Vert g)$",
+        "width_as_policy": r"$g$ as policy: min $D_q(g\Vert\pi)$",
+    }
+    draw_points(axes, curves, labels)
     axes.set(ylim=(0, 2.9), xticks=INDICES, xlabel="$q$", ylabel="standard deviation of $g$")
     axes.set_title(r"Gaussian $g$ nearest to the two-mode input $\pi$")
     axes.legend(loc="upper right")
 
 
 def _draw_supports(axes: Axes, curves: Sequence[FamilyCurve]) -> None:
-    axes.plot(*points(curves, "support_exact"), "o-", color=BLUE, label=r"index $q$, at $\tau$")
-    axes.plot(
-        *points(curves, "support_sparsemax"), "s--", color=ORANGE, label=r"index 2, at $\tau/(q-1)$"
-    )
+    exact, paired = r"index $q$, at $\tau$", r"index 2, at $\tau/(q-1)$"
+    draw_points(axes, curves, {"support_exact": exact, "support_sparsemax": paired})
     axes.set(xscale="log", yscale="log", xlabel="$q$", ylabel="share of actions kept")
     axes.set_title(rf"actions kept at $\tau={TEMPERATURE}$, or at $\tau/(q-1)$")
     axes.set_xticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])

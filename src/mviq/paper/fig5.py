@@ -9,12 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, SymmetricalLogLocator
 
-from mviq.drawing.figures import panel_grid
-from mviq.drawing.style import BLUE, ORANGE, STYLE, in_style
+from mviq.drawing.figures import draw
+from mviq.drawing.panels import FigureData, Panel, Series
+from mviq.drawing.style import looks
 from mviq.paper.experiments import M_VI, TSALLIS_VI
 from mviq.paper.fig4 import OURS
 from mviq.paper.learning import Learning, above, in_words, learning, unitless
@@ -34,7 +32,6 @@ LARGE, DOUBLE, EQUAL = 150.0, 50.0, 20.0
 """Percent above which an improvement is large, about a doubling, or one at all."""
 LINEAR = 100.0
 """Percent up to which the axis is linear; it is logarithmic beyond."""
-TICKS = (-1e4, -1e3, -100, -50, 0, 50, 100, 1e3, 1e4, 1e5, 1e6)
 SETTINGS = (
     "100 (MVI(2) − baseline) / |baseline|, means over seeds of the last tenth of the evaluations, "
     "95 % intervals",
@@ -68,20 +65,26 @@ def make(data: StudyData) -> Reproduction:
     rows = [row for one in over for row in _rows(one)]
     settings = (*SETTINGS, *(note for one in over for note in one.notes), *found.notes)
     findings = [_better_than_worse(over[0]), _doubles(over[1])]
-    return Reproduction("fig5", draw(over), Data(columns, rows), settings, findings)
+    figure = draw(FigureData("fig5", "", "", tuple(map(_panel, over))), looks([OURS]))
+    return Reproduction("fig5", figure, Data(columns, rows), settings, findings)
 
 
-@in_style
-def draw(over: Sequence[Improvement]) -> Figure:
-    """Draw a panel for each baseline, the best game at the top."""
-    height = max(2.2, 0.2 * max(len(one.games) for one in over) + 1.2)
-    figure, panels = panel_grid(len(over), width=4.6, height=height)
-    for one, axes in zip(over, panels, strict=True):
-        axes.set_title(f"over {one.baseline}")
-        _draw_bars(axes, one)
-    percent = f"percent improvement, logarithmic beyond ±{LINEAR:g}"
-    figure.supxlabel(percent, fontsize=STYLE["axes.labelsize"])
-    return figure
+def _panel(over: Improvement) -> Panel:
+    best_first = np.argsort(-over.percent.estimate)
+    columns = (x[best_first] for x in (over.percent.estimate, over.percent.low, over.percent.high))
+    series = Series(OURS, tuple(short(over.games[i]) for i in best_first), *columns)
+    low = min(over.percent.estimate.min(initial=0), -LINEAR)
+    high = max(over.percent.estimate.max(initial=0), LINEAR)
+    return Panel(
+        f"over {over.baseline}",
+        "",
+        f"percent improvement, logarithmic beyond ±{LINEAR:g}",
+        (series,),
+        "bars",
+        reference=0.0,
+        limits=(2 * low, 2 * high),  # longer intervals are cut by the frame
+        linear_below=LINEAR,
+    )
 
 
 def short(name: str) -> str:
@@ -130,30 +133,6 @@ def _referenced(over: Improvement) -> Array:
         return np.full(len(over.games), np.nan)
     low, high = zip(*references, strict=True)
     return referenced_improvement(over.ours, over.theirs, low, high)
-
-
-def _draw_bars(axes: Axes, over: Improvement) -> None:
-    order = np.argsort(over.percent.estimate)
-    shown, places = over.percent.estimate[order], range(len(order))
-    axes.set_axisbelow(True)
-    axes.barh(places, shown, color=np.where(shown < 0, ORANGE, BLUE).tolist(), alpha=0.75)
-    axes.hlines(places, over.percent.low[order], over.percent.high[order], color="0.1", lw=1)
-    axes.set_yticks(places, [short(over.games[i]) for i in order])
-    axes.grid(False, axis="y")
-    axes.set_ylim(-0.7, len(order) - 0.3)
-    axes.axvline(0, color="0.3", linewidth=0.8)
-    low, high = shown.min(initial=-LINEAR), shown.max(initial=LINEAR)
-    _prepare_axis(axes, 2 * low, 2 * high)  # longer intervals are cut by the frame
-
-
-def _prepare_axis(axes: Axes, low: float, high: float) -> None:
-    """Make the axis of percents linear in the middle and logarithmic beyond."""
-    axes.set_xscale("symlog", linthresh=LINEAR, linscale=1.2)
-    axes.set_xlim(low, high)
-    axes.set_xticks([tick for tick in TICKS if low <= tick <= high])
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}".replace("-", "−")))
-    between = SymmetricalLogLocator(base=10, linthresh=LINEAR, subs=range(2, 10))
-    axes.xaxis.set_minor_locator(between)
 
 
 def _counts(percent: Array) -> str:

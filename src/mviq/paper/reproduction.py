@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from mviq.drawing.panels import Cell, csv_bytes
-from mviq.drawing.style import render
+from mviq.drawing.style import pictures
 
 ANSWERS = {True: "agrees", False: "does not", None: "not decided"}
 """What a test of a claim can say."""
@@ -120,7 +120,4 @@ def _places(tests: Sequence[Finding], answer: bool | None) -> str:
 def files(made: Reproduction) -> dict[str, bytes]:
     """Return the picture (PNG, SVG) and its numbers (CSV) by file name; same input, same bytes."""
     found = {f"{made.name}.csv": csv_bytes(made.data.columns, made.data.rows)}
-    if made.figure is not None:
-        for suffix in ("png", "svg"):
-            found[f"{made.name}.{suffix}"] = render(made.figure, suffix)
-    return found
+    return found if made.figure is None else found | pictures(made.name, made.figure)

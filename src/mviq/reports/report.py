@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mviq.drawing.figures import draw
 from mviq.drawing.panels import FigureData, csv_bytes, rows_of
-from mviq.drawing.style import Look, looks, render
+from mviq.drawing.style import Look, looks, pictures
 from mviq.reports import FORMATS, contrasts, curves
 from mviq.reports.comparison import Choices, Comparison, compare
 from mviq.reports.reading import load_study
@@ -83,9 +83,6 @@ def files(report: Report, formats: Collection[str] = FORMATS) -> dict[str, bytes
         if "csv" in formats:
             columns = ("panel", "label", "x", "y", "low", "high")
             found[f"figures/{data.name}.csv"] = csv_bytes(columns, rows_of(data))
-        pictures = [suffix for suffix in ("png", "svg") if suffix in formats]
-        figure = draw(data, report.looks) if pictures else None
-        for suffix in pictures:
-            assert figure is not None
-            found[f"figures/{data.name}.{suffix}"] = render(figure, suffix)
+        if wanted := [suffix for suffix in ("png", "svg") if suffix in formats]:
+            found |= pictures(f"figures/{data.name}", draw(data, report.looks), wanted)
     return found

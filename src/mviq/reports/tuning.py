@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from mviq.drawing.panels import csv_bytes
-from mviq.drawing.style import render
+from mviq.drawing.style import pictures
 from mviq.reports.numbers import shown, with_interval
 from mviq.reports.statistics import Interval, interval, mean
 from mviq.reports.tuning_drawing import importance_figure, slices, surface
@@ -35,7 +35,7 @@ def files(outcome: Outcome) -> dict[str, bytes]:
     }
     for name, figure in figures.items():
         if figure is not None:
-            found |= {f"{name}.{suffix}": render(figure, suffix) for suffix in ("png", "svg")}
+            found |= pictures(name, figure)
     return found
 
 
