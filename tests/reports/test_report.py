@@ -215,7 +215,7 @@ def test_of_two_labels_an_environment_without_a_score_of_one_is_left_out(tmp_pat
     page = files(found, ["html"])["report.html"].decode()
     assert "2 algorithms · 1 averaged of 2 environments" in page
     assert found.figures["aggregates"].caption.startswith(f"Final scores over {ENV}, ")
-    assert len(found.figures["curves"].panels) == 2
+    assert len(found.figures["learning-curves"].panels) == 2
 
 
 def test_of_three_labels_the_one_without_a_score_somewhere_is_not_ranked(tmp_path):
@@ -226,7 +226,7 @@ def test_of_three_labels_the_one_without_a_score_somewhere_is_not_ranked(tmp_pat
     assert found.verdict.cautions[0] == f"Not ranked: MVI(2) (no score in {OTHER})."
     last = found.summary.rows[-1]
     assert (last.label, last.numbers, last.runs, last.planned) == ("MVI(2)", {}, 0, 3)
-    assert "MVI(2)" in [series.label for series in found.figures["curves"].panels[0].series]
+    assert "MVI(2)" in found.figures["learning-curves"].labels
 
 
 def test_a_study_that_has_only_begun_has_a_report(tmp_path):
@@ -313,7 +313,7 @@ def test_a_probability_without_width_is_called_uncertain_if_one_is_shown(tmp_pat
 
 def test_curves_and_profiles_are_those_of_the_statistics(tmp_path):
     found = report(tmp_path, TWO)
-    series = found.figures["curves"].panels[0].series[1]
+    series = found.figures["learning-curves"].panels[0].series[1]
     curves = np.array([curve(end) for end in NEW])[:, None]
     expected = curve_interval(mean, curves, resamples=RESAMPLES)
     np.testing.assert_array_equal(
@@ -346,7 +346,7 @@ def _drawn(axes, kind: str, labels: int) -> list[float]:
 
 def test_long_curves_are_thinned_and_keep_their_end(tmp_path):
     long = {("DQN", ENV): [np.arange(1000.0).tolist()]}
-    series = report(tmp_path, long).figures["curves"].panels[0].series[0]
+    series = report(tmp_path, long).figures["learning-curves"].panels[0].series[0]
     assert len(series.x) == POINTS
     assert series.x[-1] == 100_000
     assert series.y[-1] == 999
@@ -354,7 +354,7 @@ def test_long_curves_are_thinned_and_keep_their_end(tmp_path):
 
 def test_environments_of_different_length_share_an_axis_in_per_cent(tmp_path):
     scores = {("DQN", ENV): [curve(4), curve(8)], ("DQN", OTHER): [curve(1, 8), curve(3, 8)]}
-    panel = report(tmp_path, scores).figures["efficiency"].panels[0]
+    panel = report(tmp_path, scores).figures["sample-efficiency"].panels[0]
     assert panel.x_title == "% of the training steps"
     assert (panel.series[0].x[0], panel.series[0].x[-1]) == (25, 100)
     assert panel.series[0].y[-1] == pytest.approx(0.5)  # lowest and highest run of both
@@ -363,7 +363,7 @@ def test_environments_of_different_length_share_an_axis_in_per_cent(tmp_path):
 def test_a_band_much_higher_than_the_lines_is_cut_by_the_frame(tmp_path):
     ends = {"DQN": (10, 30, 20, 90, -60), "MVI(2)": (25, 60, 50, 0, 0)}
     scores = {(label, ENV): [curve(end) for end in own] for label, own in ends.items()}
-    panel = report(tmp_path, scores).figures["curves"].panels[0]
+    panel = report(tmp_path, scores).figures["learning-curves"].panels[0]
     low, high = value_range(panel)
     lines = np.concatenate([series.y for series in panel.series])
     assert low < lines.min() < lines.max() < high
@@ -374,7 +374,7 @@ def test_few_runs_are_drawn_themselves_and_many_with_a_band(tmp_path):
     ends = {"DQN": OLD, "MVI(2)": [*NEW, 1.0, 90.0]}
     scores = {(label, ENV): [curve(end) for end in own] for label, own in ends.items()}
     found = report(tmp_path, scores)
-    data = found.figures["curves"]
+    data = found.figures["learning-curves"]
     few, many = data.panels[0].series
     assert many.runs is None
     np.testing.assert_array_equal(few.runs, [curve(end) for end in OLD])
@@ -415,7 +415,7 @@ def test_labels_of_all_kinds_can_be_drawn(tmp_path):
 
 
 def _legend(found: Report):
-    return drawing.draw(found.figures["curves"], found.looks).legends[0].get_texts()
+    return drawing.draw(found.figures["learning-curves"], found.looks).legends[0].get_texts()
 
 
 def test_forty_labels_look_different():

@@ -1,7 +1,7 @@
 """Tables 1 and 2: the paper's settings beside those of our presets, line by line.
 
-Layers, activations and optimiser are those of an agent built by the preset. Only the shapes of
-observations and actions count for that, so that no game has to be installed.
+Layers, activations and optimiser are those of an agent built by the preset. No Atari game has to be
+installed for that: the shapes of its observations and actions are enough.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import nn
 
 from mviq.paper.reproduction import Data, Finding, Reproduction
-from mviq.runs.building import make_agent
+from mviq.runs.building import make_agent, make_env
 from mviq.runs.config import Config
 from mviq.runs.presets import resolve
 
@@ -102,19 +102,17 @@ def _table(name: str, columns: Mapping[str, tuple[Sequence[Setting], Config]]) -
     return Reproduction(name, None, data, settings, findings)
 
 
-class _Shapes(gymnasium.Env[Any, Any]):
-    """An environment of which nothing is needed but its spaces."""
+class _Pictures(gymnasium.Env[Any, Any]):
+    """An environment of which nothing is needed but its spaces: those of an Atari game."""
 
     action_space = spaces.Discrete(4)
-
-    def __init__(self, network: str) -> None:
-        pictures = spaces.Box(0, 255, (4, 84, 84), np.uint8)
-        self.observation_space = spaces.Box(-1, 1, (4,)) if network == "mlp" else pictures
+    observation_space = spaces.Box(0, 255, (4, 84, 84), np.uint8)
 
 
 def _built(config: Config) -> dict[str, Any]:
     """Return what an agent is made of: hidden layers, activations and the optimiser."""
-    env = DummyVecEnv([lambda: _Shapes(config.network)])
+    real = config.network == "mlp"
+    env = make_env(config, 1, 0, evaluation=True) if real else DummyVecEnv([_Pictures])
     policy = make_agent(replace(config, buffer_size=config.batch_size), env).policy
     online = next(policy.children())
     parts = [part for part in online.modules() if not list(part.children())]

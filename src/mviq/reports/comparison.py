@@ -22,6 +22,11 @@ Measure: TypeAlias = Literal["final", "area"]
 FEW_RUNS = 5  # docs/statistics.md: fewer are for a look, not for a comparison
 
 
+def area(curves: Array, steps: Array) -> Array:
+    """Return the time average of each curve ``(runs, points)``; of one point it is that point."""
+    return curves[:, 0] if steps.size == 1 else area_under_curve(curves[:, None], steps)[:, 0]
+
+
 @dataclass(frozen=True)
 class Choices:
     """What a reader can choose; ``check`` says what is wrong before any work starts."""
@@ -73,11 +78,8 @@ class Environment:
         return final_score(self.curves[label], choices.last)
 
     def area(self, label: str) -> Array:
-        """Return the time average of each run's curve; of one point it is that point."""
-        curves = self.curves[label]
-        if self.steps.size == 1:
-            return curves[:, 0]
-        return area_under_curve(curves[:, None], self.steps)[:, 0]
+        """Return the time average of each run's curve."""
+        return area(self.curves[label], self.steps)
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,9 @@ class Comparison:
             return {}
         return {label: self.scale.apply(self._scores(label, measure)) for label in self.ranked}
 
+    def _scores(self, label: str, measure: Measure) -> Array:
+        return self.stacked(label, [self._raw(env, label, measure) for env in self.shared])
+
     def score(self, run: Run, measure: Measure) -> float:
         """Return the raw score of one run, NaN if it has none."""
         for env in self.environments:
@@ -123,14 +128,14 @@ class Comparison:
     def _raw(self, env: Environment, label: str, measure: Measure) -> Array:
         return env.final(label, self.choices) if measure == "final" else env.area(label)
 
-    def _scores(self, label: str, measure: Measure) -> Array:
-        columns = [self._raw(env, label, measure) for env in self.shared]
+    def stacked(self, label: str, columns: Sequence[Array]) -> Array:
+        """Return what a label has in each shared environment, ``(seeds, environments, …)``."""
         seeds = [env.seeds[label] for env in self.shared]
         rows = sorted(set().union(*seeds))
-        scores = np.full((len(rows), len(columns)), np.nan)
+        stack = np.full((len(rows), len(columns), *columns[0].shape[1:]), np.nan)
         for j, (own, column) in enumerate(zip(seeds, columns, strict=True)):
-            scores[[rows.index(seed) for seed in own], j] = column
-        return scores
+            stack[[rows.index(seed) for seed in own], j] = column
+        return stack
 
 
 def compare(study: StudyData, choices: Choices) -> Comparison:

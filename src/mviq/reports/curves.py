@@ -158,20 +158,9 @@ def _on_one_axis(comparison: Comparison) -> tuple[Array, Mapping[str, Array]]:
             np.searchsorted(100 * e.steps / e.steps[-1], x * (1 + 1e-12), side="right") - 1
             for e in shared
         ]
-    return x, {label: _stack(comparison, label, shared, places) for label in comparison.ranked}
-
-
-def _stack(
-    comparison: Comparison,
-    label: str,
-    shared: list[Environment],
-    places: list[np.ndarray[tuple[int], np.dtype[np.intp]]],
-) -> Array:
-    """Return curves ``(runs, environments, points)`` on the common scale."""
-    rows = max(len(e.seeds[label]) for e in shared)
-    curves = np.full((rows, len(shared), places[0].size), np.nan)
-    for j, (environment, at) in enumerate(zip(shared, places, strict=True)):
-        own = environment.curves[label][:, at]
-        curves[: len(own), j] = own
-    scaled = comparison.scale.apply(np.moveaxis(curves, -1, 0))
-    return np.moveaxis(scaled, 0, -1)
+    curves = {}
+    for label in comparison.ranked:
+        own = [e.curves[label][:, at] for e, at in zip(shared, places, strict=True)]
+        points_first = np.moveaxis(comparison.stacked(label, own), -1, 0)
+        curves[label] = np.moveaxis(comparison.scale.apply(points_first), 0, -1)
+    return x, curves

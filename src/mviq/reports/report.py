@@ -29,7 +29,7 @@ class Report:
     verdict: Verdict
     cells: tuple[Cell, ...]
     figures: dict[str, FigureData]
-    """By their place in the report; what cannot be shown is not there."""
+    """By their names; what cannot be shown is not there."""
     diagnostics: tuple[FigureData, ...]
 
     @property
@@ -42,20 +42,20 @@ def make_report(path: Path, choices: Choices) -> Report:
     """Read a study and compute its report."""
     comparison = compare(load_study(path), choices)
     found = summary(comparison)
-    figures = {
-        "curves": curves.learning_curves(comparison),
-        "aggregates": contrasts.aggregates(comparison, found.aggregates),
-        "chances": contrasts.improvement_chances(comparison, found.chances),
-        "efficiency": curves.sample_efficiency(comparison),
-        "profiles": contrasts.profiles(comparison),
-        "improvement": contrasts.improvements_in_percent(comparison),
-    }
+    figures = (
+        curves.learning_curves(comparison),
+        contrasts.aggregates(comparison, found.aggregates),
+        contrasts.improvement_chances(comparison, found.chances),
+        curves.sample_efficiency(comparison),
+        contrasts.profiles(comparison),
+        contrasts.improvements_in_percent(comparison),
+    )
     return Report(
         comparison=comparison,
         summary=found,
         verdict=verdict(comparison, found),
         cells=by_environment(comparison),
-        figures={place: data for place, data in figures.items() if data is not None},
+        figures={data.name: data for data in figures if data is not None},
         diagnostics=tuple(curves.diagnostics(comparison)),
     )
 

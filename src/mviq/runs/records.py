@@ -4,10 +4,9 @@ The status of a study, a search, reports and the paper's figures all read runs t
 functions. Nothing here imports torch, builds an environment or changes a file.
 """
 
-import csv
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from mviq.runs.directory import RunDirectory
 from mviq.runs.overrides import read_file
+from mviq.runs.tables import read_rows
 
 Status: TypeAlias = Literal["finished", "diverged", "failed", "unfinished", "not begun"]
 Array: TypeAlias = NDArray[np.float64]
@@ -68,7 +68,7 @@ def read_system(run: RunDirectory) -> dict[str, Any]:
 
 def logged_step(run: RunDirectory) -> int:
     """Return the step of the last row of progress.csv, 0 if there is none."""
-    steps = [_number(run.progress, row, STEP) for row in _rows(run.progress, [STEP])]
+    steps = [_number(run.progress, row, STEP) for row in read_rows(run.progress) if STEP in row]
     return int(steps[-1]) if steps else 0
 
 
@@ -85,9 +85,10 @@ def evaluation_curve(run: RunDirectory, episodes: int = 1) -> tuple[Array, Array
     The mean is NaN if a return is not finite.
     """
     returns: dict[float, list[float]] = {}
-    for row in _rows(run.evaluations, ["step", "return"]):
-        step = _number(run.evaluations, row, "step")
-        returns.setdefault(step, []).append(_finite(run.evaluations, row, "return"))
+    for row in read_rows(run.evaluations):
+        if "step" in row and "return" in row:
+            step = _number(run.evaluations, row, "step")
+            returns.setdefault(step, []).append(_finite(run.evaluations, row, "return"))
     means = {s: sum(own) / len(own) for s, own in returns.items() if len(own) >= episodes}
     return np.array(list(means)), np.array(list(means.values()))
 
@@ -97,7 +98,7 @@ def progress_curve(run: RunDirectory, column: str) -> tuple[Array, Array]:
 
     A value that is not finite is NaN.
     """
-    rows = _rows(run.progress, [STEP, column])
+    rows = [row for row in read_rows(run.progress) if STEP in row and column in row]
     values = {_number(run.progress, r, STEP): _finite(run.progress, r, column) for r in rows}
     return np.array(list(values)), np.array(list(values.values()))
 
@@ -120,19 +121,6 @@ def final_score(curves: Array, points: int | None = None) -> Array:
     if not 1 <= points <= size:
         raise ValueError(f"points must be at most {size}, got {points}")
     return np.asarray(curves[..., -points:].mean(axis=-1))
-
-
-def _rows(path: Path, columns: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Yield the rows with a value in all the columns; a line that a crash cut off is no row."""
-    if not path.is_file():
-        return
-    try:
-        text = path.read_text(encoding="utf-8")
-    except ValueError as error:
-        raise ValueError(f"{path} cannot be read: {error}") from None
-    for row in csv.DictReader(text[: text.rfind("\n") + 1].splitlines()):
-        if all(row.get(column) for column in columns):
-            yield row
 
 
 def _finite(path: Path, row: Mapping[str, str], column: str) -> float:

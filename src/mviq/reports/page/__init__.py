@@ -82,7 +82,7 @@ def _context(report: Report) -> dict[str, Any]:
         "rows": [_row(report, row, names) for row in report.summary.rows],
         "labels": comparison.labels,
         "environments": _environments(report),
-        "figures": {place: report.figures.get(place) for place in _PLACES},
+        "figures": report.figures,
         "diagnostics": report.diagnostics,
         "problems": [run for run in study.runs if run.status != "finished"],
         "notes": comparison.notes,
@@ -91,9 +91,6 @@ def _context(report: Report) -> dict[str, Any]:
         "system": systems(study),
         "method": method(comparison),
     }
-
-
-_PLACES = ("curves", "aggregates", "chances", "efficiency", "profiles", "improvement")
 
 
 def _caption(report: Report) -> str:
