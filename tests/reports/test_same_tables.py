@@ -10,17 +10,17 @@ import pytest
 
 from mviq.paper.artefacts import ARTEFACTS
 from mviq.paper.reproduction import files as files_of_drawing
-from mviq.reports.comparison import Choices
+from mviq.reports.comparison import ReportChoices
 from mviq.reports.reading import load_study
 from mviq.reports.report import files, make_report
 
 STORED = Path(__file__).parents[1] / "fixtures" / "stored_runs"
 REPORTS = {
-    "every-fate": ("every-fate", Choices()),
-    "every-fate-train": ("every-fate", Choices(metric="train", which="all", last=2, seed=3)),
-    "every-fate-finished": ("every-fate", Choices(which="finished", without=["Acrobot*"])),
-    "no-plan": ("no-plan", Choices()),
-    "atari": ("atari", Choices(baseline="m-vi")),
+    "every-fate": ("every-fate", ReportChoices()),
+    "every-fate-train": ("every-fate", ReportChoices(metric="train", which="all", last=2, seed=3)),
+    "every-fate-finished": ("every-fate", ReportChoices(which="finished", without=["Acrobot*"])),
+    "no-plan": ("no-plan", ReportChoices()),
+    "atari": ("atari", ReportChoices(baseline="m-vi")),
 }
 FIGURES = {
     "fig3": "cartpole-q",

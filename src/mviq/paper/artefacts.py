@@ -95,13 +95,13 @@ ARTEFACTS = {
             name="table1",
             shows="the settings for Gym, beside our presets",
             claim="the experiments had these settings (tested: our preset has them)",
-            maker="tables:first",
+            maker="printed_tables:first",
         ),
         Artefact(
             name="table2",
             shows="the settings for Atari, beside our preset",
             claim="the experiments had these settings (tested: our preset has them)",
-            maker="tables:second",
+            maker="printed_tables:second",
         ),
         Artefact(
             name="sweep",

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from mviq.drawing.style import in_style
-from mviq.paper.curves import (
+from mviq.paper.family_curves import (
     FamilyCurve,
     curve,
     data_of,

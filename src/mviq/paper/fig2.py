@@ -14,7 +14,7 @@ from matplotlib.ticker import PercentFormatter
 from torch import Tensor
 
 from mviq.drawing.style import BLUE, in_style
-from mviq.paper.curves import (
+from mviq.paper.family_curves import (
     FamilyCurve,
     curve,
     data_of,

@@ -28,7 +28,7 @@ def area(curves: Array, steps: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Choices:
+class ReportChoices:
     """What a reader can choose; ``check`` says what is wrong before any work starts."""
 
     metric: str = "eval"
@@ -70,7 +70,7 @@ class Environment:
     blanks: int
     """How many points were recorded without a finite value."""
 
-    def final(self, label: str, choices: Choices) -> Array:
+    def final(self, label: str, choices: ReportChoices) -> Array:
         """Return the final score of each run."""
         if choices.last is not None and choices.last > self.steps.size:
             points = f"the {self.steps.size} points of {self.env}"
@@ -87,7 +87,7 @@ class Comparison:
     """A study with the choices of the reader, ready for tables and figures."""
 
     study: StudyData
-    choices: Choices
+    choices: ReportChoices
     environments: tuple[Environment, ...]
     """Those in which something was measured."""
     labels: tuple[str, ...]
@@ -138,7 +138,7 @@ class Comparison:
         return stack
 
 
-def compare(study: StudyData, choices: Choices) -> Comparison:
+def compare(study: StudyData, choices: ReportChoices) -> Comparison:
     """Read the scores of a study and put them side by side."""
     choices.check()
     study = restricted(study, choices.only, choices.without)
@@ -172,7 +172,7 @@ def compare(study: StudyData, choices: Choices) -> Comparison:
 
 
 def _check_measured(
-    study: StudyData, choices: Choices, environments: Sequence[Environment]
+    study: StudyData, choices: ReportChoices, environments: Sequence[Environment]
 ) -> None:
     if environments or not any(counts(run, choices.which) for run in study.runs):
         return

@@ -12,7 +12,7 @@ from mviq.reports.statistics import RunCurve
 from mviq.runs.directory import RunDirectory, find_run
 from mviq.runs.records import (
     Ending,
-    Status,
+    StoredStatus,
     evaluation_curve,
     progress_curve,
     read_ending,
@@ -38,7 +38,7 @@ class Run:
     label: str
     env: str
     seed: int
-    status: Status
+    status: StoredStatus
     steps: int
     """The last step that was recorded."""
     reason: str

@@ -8,10 +8,17 @@ from mviq.drawing.figures import draw
 from mviq.drawing.panels import FigureData, csv_bytes, rows_of
 from mviq.drawing.style import Look, looks, pictures
 from mviq.reports import FORMATS, contrasts, curves
-from mviq.reports.comparison import Choices, Comparison, compare
+from mviq.reports.comparison import Comparison, ReportChoices, compare
+from mviq.reports.conclusion import Conclusion, conclude
 from mviq.reports.reading import load_study
-from mviq.reports.tables import Cell, Summary, by_environment, scores_csv, summary, summary_csv
-from mviq.reports.verdict import Verdict, verdict
+from mviq.reports.tables import (
+    EnvironmentScore,
+    Summary,
+    by_environment,
+    scores_csv,
+    summary,
+    summary_csv,
+)
 
 FIGURES = (
     *("learning-curves", "aggregates", "improvement-probability", "sample-efficiency"),
@@ -26,8 +33,8 @@ class Report:
 
     comparison: Comparison
     summary: Summary
-    verdict: Verdict
-    cells: tuple[Cell, ...]
+    conclusion: Conclusion
+    cells: tuple[EnvironmentScore, ...]
     figures: dict[str, FigureData]
     """By their names; what cannot be shown is not there."""
     diagnostics: tuple[FigureData, ...]
@@ -38,7 +45,7 @@ class Report:
         return looks(self.comparison.study.labels)
 
 
-def make_report(path: Path, choices: Choices) -> Report:
+def make_report(path: Path, choices: ReportChoices) -> Report:
     """Read a study and compute its report."""
     comparison = compare(load_study(path), choices)
     found = summary(comparison)
@@ -53,7 +60,7 @@ def make_report(path: Path, choices: Choices) -> Report:
     return Report(
         comparison=comparison,
         summary=found,
-        verdict=verdict(comparison, found),
+        conclusion=conclude(comparison, found),
         cells=by_environment(comparison),
         figures={data.name: data for data in figures if data is not None},
         diagnostics=tuple(curves.diagnostics(comparison)),

@@ -43,7 +43,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Cell:
+class EnvironmentScore:
     """The mean final score of one label in one environment."""
 
     label: str
@@ -103,7 +103,7 @@ def _summary_row(comparison: Comparison, label: str, numbers: dict[str, Interval
     )
 
 
-def by_environment(comparison: Comparison) -> tuple[Cell, ...]:
+def by_environment(comparison: Comparison) -> tuple[EnvironmentScore, ...]:
     """Return the mean final score, raw, of every label in every environment."""
     return tuple(
         _cell(label, environment.env, environment.final(label, comparison.choices), comparison)
@@ -112,9 +112,9 @@ def by_environment(comparison: Comparison) -> tuple[Cell, ...]:
     )
 
 
-def _cell(label: str, env: str, scores: Array, comparison: Comparison) -> Cell:
+def _cell(label: str, env: str, scores: Array, comparison: Comparison) -> EnvironmentScore:
     number = interval(mean, scores[:, None], seed=comparison.choices.seed)
-    return Cell(label, env, number, int((~np.isnan(scores)).sum()))
+    return EnvironmentScore(label, env, number, int((~np.isnan(scores)).sum()))
 
 
 def summary_csv(found: Summary) -> bytes:

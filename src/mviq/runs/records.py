@@ -17,7 +17,7 @@ from mviq.runs.directory import RunDirectory
 from mviq.runs.overrides import read_file
 from mviq.runs.tables import read_rows
 
-Status: TypeAlias = Literal["finished", "diverged", "failed", "unfinished", "not begun"]
+StoredStatus: TypeAlias = Literal["finished", "diverged", "failed", "unfinished", "not begun"]
 Array: TypeAlias = NDArray[np.float64]
 STEP = "time/total_timesteps"
 
@@ -25,7 +25,7 @@ STEP = "time/total_timesteps"
 class Ending(NamedTuple):
     """How a run ended, as far as its files tell."""
 
-    status: Status
+    status: StoredStatus
     steps: int
     """The last step that was recorded."""
     reason: str

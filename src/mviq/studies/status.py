@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mviq.runs.directory import RunDirectory
-from mviq.runs.records import Status, progress_curve, read_ending
+from mviq.runs.records import StoredStatus, progress_curve, read_ending
 from mviq.runs.records import saved_step as saved_step
 from mviq.studies.directory import Plan, PlannedRun, StudyDirectory
 
 State = Literal["finished", "diverged", "failed", "running", "interrupted", "waiting"]
-_NOBODY_AT_WORK: Mapping[Status, State] = {"unfinished": "interrupted", "not begun": "waiting"}
+_NOBODY_AT_WORK: Mapping[StoredStatus, State] = {
+    "unfinished": "interrupted",
+    "not begun": "waiting",
+}
 """What the files of a run say, in terms of a study of which no process works on the run."""
 
 

@@ -72,7 +72,7 @@ def _context(report: Report) -> dict[str, Any]:
     return {
         "study": study,
         "facts": _facts(report),
-        "verdict": report.verdict,
+        "conclusion": report.conclusion,
         "looks": report.looks,
         "places": {label: place for place, label in enumerate(report.looks)},
         "dashes": {label: _dashes(look, " ") for label, look in report.looks.items()},

@@ -18,7 +18,7 @@ MANY_LABELS = 5
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Conclusion:
     """A headline, what is behind it, and what to be careful about."""
 
     headline: str
@@ -27,15 +27,15 @@ class Verdict:
     cautions: tuple[str, ...]
 
 
-def verdict(comparison: Comparison, summary: Summary) -> Verdict:
+def conclude(comparison: Comparison, summary: Summary) -> Conclusion:
     """Say what the numbers say, and no more."""
     ranked = [row.label for row in summary.rows if _height(summary, row.label) is not None]
     if not ranked:
-        return Verdict(_nothing(comparison), None, (), _cautions(comparison, summary))
+        return Conclusion(_nothing(comparison), None, (), _cautions(comparison, summary))
     leader = ranked[0]
     own = _own(comparison, summary, leader)
     if len(ranked) == 1:
-        return Verdict(f"One label: {leader}", leader, (own,), _cautions(comparison, summary))
+        return Conclusion(f"One label: {leader}", leader, (own,), _cautions(comparison, summary))
     second = ranked[1]
     difference = _difference(comparison, leader, second)
     decided, why = _decided(difference, _fewest(summary, leader, second))
@@ -44,7 +44,7 @@ def verdict(comparison: Comparison, summary: Summary) -> Verdict:
     headline = f"{leader} scores highest" if decided else f"{leader} is ahead, but not clearly"
     if difference.estimate == 0:
         headline = f"{leader} and {second} are level"
-    return Verdict(headline, leader, sentences, _cautions(comparison, summary))
+    return Conclusion(headline, leader, sentences, _cautions(comparison, summary))
 
 
 def _height(summary: Summary, label: str) -> Interval | None:
