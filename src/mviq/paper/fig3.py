@@ -44,28 +44,28 @@ SETTINGS = (
 
 def make(data: StudyData) -> Reproduction:
     """Draw both panels and test both claims."""
-    found = {metric: learning(data, metric, "finished") for metric in TITLES}
-    residual = found[RESIDUAL]
-    findings = [*_settles(found[GAP]), *_grows(residual), _jumps(residual), _negligible(residual)]
-    notes = dict.fromkeys(note for one in found.values() for note in one.notes)
-    panels = [_panel(found[metric]) for metric in TITLES]
+    results = {metric: learning(data, metric, "finished") for metric in TITLES}
+    residual = results[RESIDUAL]
+    findings = [*_settles(results[GAP]), *_grows(residual), _jumps(residual), _negligible(residual)]
+    notes = dict.fromkeys(note for one in results.values() for note in one.notes)
+    panels = [_panel(results[metric]) for metric in TITLES]
     return reproduction("fig3", panels, (*SETTINGS, *notes), findings)
 
 
-def _panel(found: Learning) -> Panel:
-    (env,) = found.envs
-    least = 0.0 if found.metric == RESIDUAL else -np.inf
-    panel = curve_panel(found, env, found.curves, lambda curves: confidence(curves, least))
-    panel = replace(panel, title=Maths(TITLES[found.metric]), y_title="")
-    if found.metric != RESIDUAL:
+def _panel(results: Learning) -> Panel:
+    (env,) = results.envs
+    least = 0.0 if results.metric == RESIDUAL else -np.inf
+    panel = curve_panel(results, env, results.curves, lambda curves: confidence(curves, least))
+    panel = replace(panel, title=Maths(TITLES[results.metric]), y_title="")
+    if results.metric != RESIDUAL:
         return panel
     return replace(panel, linear_below=1e-3, limits=(0.0, value_range(panel)[1]))
 
 
-def _settles(found: Learning) -> list[Finding]:
+def _settles(results: Learning) -> list[Finding]:
     findings = []
-    for label in found.curves:
-        third, last = _quarter(found, label, 2), _quarter(found, label, 3)
+    for label in results.curves:
+        third, last = _quarter(results, label, 2), _quarter(results, label, 3)
         moved, end = change(last, third), interval(mean, last)
         away = Interval(*(x - CONSTANT for x in (end.estimate, end.low, end.high)))
         said = f"moves by {in_words(moved)}"
@@ -75,35 +75,35 @@ def _settles(found: Learning) -> list[Finding]:
     return findings
 
 
-def _quarter(found: Learning, label: str, number: int) -> Array:
+def _quarter(results: Learning, label: str, number: int) -> Array:
     """Return each seed's mean over a quarter of its steps, as scores of one task."""
-    curves, steps = found.of(label, found.envs[0]), found.steps(label)
+    curves, steps = results.of(label, results.envs[0]), results.steps(label)
     last = steps[-1] * np.array([number, number + 1]) / 4
     inside = (steps > last[0]) & (steps <= last[1])
     mean: Array = curves[:, inside].mean(axis=1, keepdims=True)
     return mean
 
 
-def _grows(found: Learning) -> list[Finding]:
+def _grows(results: Learning) -> list[Finding]:
     findings = []
-    for small, large in pairwise(found.curves):
-        more = difference(found.area(large), found.area(small))
+    for small, large in pairwise(results.curves):
+        more = difference(results.area(large), results.area(small))
         where = f"{small} to {large}"
         findings.append(Finding("R_q grows with q", where, f"by {in_words(more)}", above(more)))
     return findings
 
 
-def _jumps(found: Learning) -> Finding:
+def _jumps(results: Learning) -> Finding:
     """Compare the last increase with the one before."""
-    areas = [found.area(f"q={q}") for q in (3, 4, 5)]
+    areas = [results.area(f"q={q}") for q in (3, 4, 5)]
     jump = interval(lambda x, y, z: (mean(z) - mean(y)) - (mean(y) - mean(x)), *areas)
     measured = f"more than from 3 to 4 by {in_words(jump)}"
     return Finding("R_q jumps", "q=4 to q=5", measured, above(jump))
 
 
-def _negligible(found: Learning) -> Finding:
+def _negligible(results: Learning) -> Finding:
     """Compare the residual of q = 2 with a share of the largest, without dividing by that."""
-    least, largest = found.area("q=2"), found.area("q=5")
+    least, largest = results.area("q=2"), results.area("q=5")
     below = interval(lambda x, y: NEGLIGIBLE * mean(y) - mean(x), least, largest)
     measured = f"on average {in_words(interval(mean, least))}, at q = 5 {mean(largest):.3g}"
     return Finding("R_q is negligible", "q=2", measured, above(below))

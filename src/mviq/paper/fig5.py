@@ -59,11 +59,11 @@ class Improvement:
 
 def make(data: StudyData) -> Reproduction:
     """Draw the bars, sorted, and count them."""
-    found = learning(data)
-    over = [_improvement(found, baseline) for baseline in BASELINES]
+    results = learning(data)
+    over = [_improvement(results, baseline) for baseline in BASELINES]
     columns = ("baseline", "game", "percent improvement", "low", "high", "of the reference range")
     rows = [row for one in over for row in _rows(one)]
-    settings = (*SETTINGS, *(note for one in over for note in one.notes), *found.notes)
+    settings = (*SETTINGS, *(note for one in over for note in one.notes), *results.notes)
     findings = [_better_than_worse(over[0]), _doubles(over[1])]
     figure = draw(FigureData("fig5", "", "", tuple(map(_panel, over))), looks([OURS]))
     return Reproduction("fig5", figure, Data(columns, rows), settings, findings)
@@ -96,14 +96,14 @@ def short(name: str) -> str:
     return name.removeprefix("ALE/").removesuffix("-v5")
 
 
-def _improvement(found: Learning, baseline: str) -> Improvement:
-    ours, theirs = found.last(OURS), found.last(baseline)
+def _improvement(results: Learning, baseline: str) -> Improvement:
+    ours, theirs = results.last(OURS), results.last(baseline)
     every = interval(percent_improvement, ours, theirs, per_task=True)
     known = ~np.isnan(every.estimate)
     percent = Interval(every.estimate[known], every.low[known], every.high[known])
     ours, theirs = ours[:, known], theirs[:, known]
-    games = tuple(env for env, is_known in zip(found.envs, known, strict=True) if is_known)
-    left_out = [env for env in found.envs if env not in games]
+    games = tuple(env for env, is_known in zip(results.envs, known, strict=True) if is_known)
+    left_out = [env for env in results.envs if env not in games]
     # Some resample of several seeds has a baseline of zero, so that the formula has no value.
     enough = np.minimum(*((~np.isnan(own)).sum(axis=0) for own in (ours, theirs))) > 1
     unsure = [games[i] for i in np.flatnonzero(np.isnan(percent.low) & enough)]
@@ -178,6 +178,6 @@ def _share(
         # The floor: where seeds drawn again have a baseline of zero, the sign still counts.
         return of_percent(percent_improvement(new, old, floor=1e-9))
 
-    found = interval(estimator, *unitless(over.ours, over.theirs), bounds=bounds)
-    measured = f"{_counts(over.percent.estimate)}; {what} {in_words(found)}"
-    return Finding(claim, over.where, measured, above(found, level))
+    share = interval(estimator, *unitless(over.ours, over.theirs), bounds=bounds)
+    measured = f"{_counts(over.percent.estimate)}; {what} {in_words(share)}"
+    return Finding(claim, over.where, measured, above(share, level))

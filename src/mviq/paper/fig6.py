@@ -32,50 +32,50 @@ SETTINGS = ("mean over seeds of the greedy raw return, ribbon the 95 % interval"
 
 def left(data: StudyData) -> Reproduction:
     """Draw the two learning curves and test that the naive one is flat, and below the other."""
-    found = learning(data)
-    findings = [_is_flat(found, "naive"), _is_higher(found, "MVI(2)", "naive")]
-    settings = (*SETTINGS, f"flat: a change below {FLAT:g}", *found.notes)
-    return reproduction("fig6-left", [_curves(found)], settings, findings)
+    results = learning(data)
+    findings = [_is_flat(results, "naive"), _is_higher(results, "MVI(2)", "naive")]
+    settings = (*SETTINGS, f"flat: a change below {FLAT:g}", *results.notes)
+    return reproduction("fig6-left", [_curves(results)], settings, findings)
 
 
 def right(data: StudyData) -> Reproduction:
     """Draw the learning curves and the last returns of every q, with their intervals."""
-    found = learning(data)
-    findings = [_learns(found, label, LEARNT) for label in found.curves]
-    settings = (*SETTINGS, f"learns: a gain above {LEARNT:g}", *found.notes)
-    return reproduction("fig6-right", [_curves(found), _ends(found)], settings, findings)
+    results = learning(data)
+    findings = [_learns(results, label, LEARNT) for label in results.curves]
+    settings = (*SETTINGS, f"learns: a gain above {LEARNT:g}", *results.notes)
+    return reproduction("fig6-right", [_curves(results), _ends(results)], settings, findings)
 
 
-def _curves(found: Learning) -> Panel:
-    (env,) = found.envs
-    return curve_panel(found, env, found.curves, confidence)
+def _curves(results: Learning) -> Panel:
+    (env,) = results.envs
+    return curve_panel(results, env, results.curves, confidence)
 
 
-def _ends(found: Learning) -> Panel:
+def _ends(results: Learning) -> Panel:
     series = []
-    for label in found.curves:
-        end = interval(mean, found.last(label))
+    for label in results.curves:
+        end = interval(mean, results.last(label))
         estimate, low, high = (np.array([x]) for x in (end.estimate, end.low, end.high))
         series.append(Series(label, ("",), estimate, low, high))
     return Panel(END, "return", "", tuple(series), "intervals")
 
 
-def _gain(found: Learning, label: str) -> Interval:
-    return change(found.last(label), found.first(label))
+def _gain(results: Learning, label: str) -> Interval:
+    return change(results.last(label), results.first(label))
 
 
-def _is_flat(found: Learning, label: str) -> Finding:
-    gain = _gain(found, label)
+def _is_flat(results: Learning, label: str) -> Finding:
+    gain = _gain(results, label)
     measured = f"its return changes by {in_words(gain)}"
     return Finding("the naive curve is flat", label, measured, within(gain, FLAT))
 
 
-def _is_higher(found: Learning, label: str, other: str) -> Finding:
-    lead = difference(found.last(label), found.last(other))
+def _is_higher(results: Learning, label: str, other: str) -> Finding:
+    lead = difference(results.last(label), results.last(other))
     measured = f"it ends higher than {other} by {in_words(lead)}"
     return Finding("the action gap does better", label, measured, above(lead))
 
 
-def _learns(found: Learning, label: str, least: float) -> Finding:
-    gain = _gain(found, label)
+def _learns(results: Learning, label: str, least: float) -> Finding:
+    gain = _gain(results, label)
     return Finding("learns", label, f"its return changes by {in_words(gain)}", above(gain, least))

@@ -108,12 +108,12 @@ def _troubles(data: StudyData, used: Collection[Run]) -> list[str]:
 
 def standard_error(curves: Array) -> Interval:
     """Return the mean of curves ``(seeds, points)``, one standard error below and above."""
-    found = task_means(curves)
+    means = task_means(curves)
     count = (~np.isnan(curves)).sum(axis=0)
     enough = np.where(count > 1, count, np.nan)
-    squares = np.nansum((curves - found) ** 2, axis=0)
+    squares = np.nansum((curves - means) ** 2, axis=0)
     error = np.sqrt(squares / (enough - 1) / enough)
-    return Interval(found, found - error, found + error)
+    return Interval(means, means - error, means + error)
 
 
 def confidence(curves: Array, least: float = -math.inf) -> Interval:
@@ -142,12 +142,12 @@ def more_often(new: Array, old: Array) -> Interval:
     >>> in_words(more_often(high, low)), in_words(more_often(high.repeat(2, 1), low.repeat(2, 1)))
     ('1 [0, 1]', '1 [1, 1]')
     """
-    found = interval(probability_of_improvement, *unitless(new, old), bounds=(0.0, 1.0))
+    chance = interval(probability_of_improvement, *unitless(new, old), bounds=(0.0, 1.0))
     runs = [(~np.isnan(scores)).sum(axis=0).tolist() for scores in (new, old)]
     orders = math.prod(math.comb(m + n, m) for m, n in zip(*runs, strict=True))
-    if np.isnan(found.low) or 2 / orders <= 0.05:
-        return found
-    return replace(found, low=0.0, high=1.0)
+    if np.isnan(chance.low) or 2 / orders <= 0.05:
+        return chance
+    return replace(chance, low=0.0, high=1.0)
 
 
 def unitless(new: Array, old: Array) -> tuple[Array, Array]:
@@ -162,47 +162,47 @@ def unitless(new: Array, old: Array) -> tuple[Array, Array]:
     return new / unit, old / unit
 
 
-def above(found: Interval, level: float = 0.0) -> bool | None:
+def above(number: Interval, level: float = 0.0) -> bool | None:
     """Return whether a number lies above a level, None if its interval does not decide it.
 
     >>> above(Interval(2.0, 1.0, 3.0)), above(Interval(2.0, -1.0, 5.0)), above(Interval(-2, -3, -1))
     (True, None, False)
     """
-    return True if found.low > level else False if found.high < level else None
+    return True if number.low > level else False if number.high < level else None
 
 
-def within(found: Interval, tolerance: float) -> bool | None:
+def within(number: Interval, tolerance: float) -> bool | None:
     """Return whether a number is zero up to a tolerance, None if its interval does not decide it.
 
     >>> within(Interval(0.0, -0.1, 0.1), 0.2), within(Interval(1.0, 0.5, 1.5), 0.2)
     (True, False)
     """
-    if -tolerance <= found.low and found.high <= tolerance:
+    if -tolerance <= number.low and number.high <= tolerance:
         return True
-    return False if found.low > tolerance or found.high < -tolerance else None
+    return False if number.low > tolerance or number.high < -tolerance else None
 
 
-def in_words(found: Interval) -> str:
+def in_words(number: Interval) -> str:
     """Return a number with its interval, or say why there is none.
 
     >>> in_words(Interval(0.25, 0.125, 0.5))
     '0.25 [0.125, 0.5]'
     """
-    if np.isnan(found.estimate):
+    if np.isnan(number.estimate):
         return "no score"
-    if np.isnan(found.low):
-        return f"{found.estimate:.3g} (no interval: fewer than two seeds somewhere)"
-    return str(found)
+    if np.isnan(number.low):
+        return f"{number.estimate:.3g} (no interval: fewer than two seeds somewhere)"
+    return str(number)
 
 
 def curve_panel(
-    found: Learning, env: str, labels: Iterable[str], spread: Callable[[Array], Interval]
+    results: Learning, env: str, labels: Iterable[str], spread: Callable[[Array], Interval]
 ) -> Panel:
     """Return the learning curves of some labels in an environment, with their ribbons."""
     series = []
     for label in labels:
-        shown = spread(found.of(label, env))
-        steps = found.steps(label)
+        shown = spread(results.of(label, env))
+        steps = results.steps(label)
         series.append(Series(label, steps, shown.estimate, shown.low, shown.high))
     return Panel(env, "agent steps", "return", tuple(series))
 

@@ -119,5 +119,5 @@ def _places(tests: Sequence[Finding], answer: bool | None) -> str:
 
 def files(made: Reproduction) -> dict[str, bytes]:
     """Return the picture (PNG, SVG) and its numbers (CSV) by file name; same input, same bytes."""
-    found = {f"{made.name}.csv": csv_bytes(made.data.columns, made.data.rows)}
-    return found if made.figure is None else found | pictures(made.name, made.figure)
+    contents = {f"{made.name}.csv": csv_bytes(made.data.columns, made.data.rows)}
+    return contents if made.figure is None else contents | pictures(made.name, made.figure)

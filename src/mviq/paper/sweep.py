@@ -33,21 +33,21 @@ SETTINGS = (
 
 def make(data: StudyData) -> Reproduction:
     """Draw the surface over α and τ in each game, and test which point is the best."""
-    found = learning(data)
-    scores = {point: found.last(label) for point, label in _points(data).items()}
+    results = learning(data)
+    scores = {point: results.last(label) for point, label in _points(data).items()}
     means = {point: task_means(own) for point, own in scores.items()}
     rows = [
         (env, *point, float(own[i]))
-        for i, env in enumerate(found.envs)
+        for i, env in enumerate(results.envs)
         for point, own in means.items()
     ]
     table = Data(("game", "munchausen_alpha", "temperature", "return"), rows)
     findings = [
         _best(env, {point: own[:, [i]] for point, own in scores.items()})
-        for i, env in enumerate(found.envs)
+        for i, env in enumerate(results.envs)
     ]
-    figure = draw(found.envs, means)
-    return Reproduction("sweep", figure, table, (*SETTINGS, *found.notes), findings)
+    figure = draw(results.envs, means)
+    return Reproduction("sweep", figure, table, (*SETTINGS, *results.notes), findings)
 
 
 def _points(data: StudyData) -> dict[Point, str]:

@@ -188,8 +188,8 @@ def counts(run: Run, which: Which = "ended") -> bool:
 
 def gather(study: StudyData, metric: str, which: Which) -> tuple[Environment, ...]:
     """Return the learning curves of any metric in every environment that has some."""
-    found = (_gather_one(study, env, metric, which) for env in study.envs)
-    return tuple(environment for environment in found if environment is not None)
+    gathered = (_gather_one(study, env, metric, which) for env in study.envs)
+    return tuple(environment for environment in gathered if environment is not None)
 
 
 def _gather_one(study: StudyData, env: str, metric: str, which: Which) -> Environment | None:
@@ -207,26 +207,26 @@ def _gather_one(study: StudyData, env: str, metric: str, which: Which) -> Enviro
     if not alive:
         return None
     together = comparable(alive)
-    notes = [f"{label}: {note}" for label, found in together.items() for note in found.notes]
+    notes = [f"{label}: {note}" for label, own in together.items() for note in own.notes]
     dead = [label for label in aligned if label not in alive]
     notes += [f"{label}: no finite value at the end of {env}" for label in dead]
     seeds = {label: tuple(run.seed for run in runs[label]) for label in together}
     return Environment(
         env=env,
         steps=next(iter(together.values())).steps,
-        curves={label: _planned(found, seeds[label]) for label, found in together.items()},
+        curves={label: _planned(own, seeds[label]) for label, own in together.items()},
         seeds=seeds,
         notes=tuple(notes),
         blanks=sum(int(np.isnan(r.values).sum()) for own in records.values() for r in own),
     )
 
 
-def _planned(found: Aligned, seeds: Sequence[int]) -> Array:
+def _planned(aligned: Aligned, seeds: Sequence[int]) -> Array:
     """Return curves with a row for every planned seed."""
-    curves = np.full((len(seeds), found.steps.size), np.nan)
+    curves = np.full((len(seeds), aligned.steps.size), np.nan)
     for row, seed in enumerate(seeds):
-        if seed in found.seeds:
-            curves[row] = found.curves[found.seeds.index(seed), 0]
+        if seed in aligned.seeds:
+            curves[row] = aligned.curves[aligned.seeds.index(seed), 0]
     return curves
 
 

@@ -92,42 +92,42 @@ def _decided(difference: Interval, fewest: int) -> tuple[bool, str]:
 
 
 def _chance(comparison: Comparison, summary: Summary, leader: str) -> list[str]:
-    found = [row for row in summary.chances if row.algorithm == leader]
+    rows = [row for row in summary.chances if row.algorithm == leader]
     return [
         f"A run of {leader} is better than one of the baseline, {comparison.baseline}, with "
         f"probability {with_interval(row)}."
-        for row in found
+        for row in rows
     ]
 
 
 def _cautions(comparison: Comparison, summary: Summary) -> tuple[str, ...]:
-    found = [*comparison.left_out, *_missing(comparison), *_unmeasured(comparison)]
+    cautions = [*comparison.left_out, *_missing(comparison), *_unmeasured(comparison)]
     fewest = _fewest(summary, *comparison.ranked)
     if 0 < fewest < FEW_RUNS:
         runs = counted(fewest, "run")
-        found.append(f"Only {runs} per environment and label: read this as a first look.")
+        cautions.append(f"Only {runs} per environment and label: read this as a first look.")
         if any(row.without_width for row in summary.chances):
-            found.append(
+            cautions.append(
                 "A probability whose interval has no width is not certain: so few runs can lie "
                 "apart by chance."
             )
     if len(comparison.ranked) > MANY_LABELS:
-        found.append(
+        cautions.append(
             f"The highest of {len(comparison.ranked)} labels was also the luckiest: repeat it with "
             "new seeds before relying on its score."
         )
-    return tuple(found)
+    return tuple(cautions)
 
 
 def _missing(comparison: Comparison) -> list[str]:
     runs, which = comparison.study.runs, comparison.choices.which
     diverged = Counter(run.label for run in runs if run.status == "diverged")
     open_ones = Counter(run.status for run in runs if run.status not in ("finished", "diverged"))
-    found = []
+    said = []
     if open_ones:
         used = "They count as far as they came." if which == "all" else "They are missing here."
         number = f"{open_ones.total()} of {len(runs)} runs have not ended"
-        found.append(f"{number}: {_listed(open_ones, '{1} {0}')}. {used}")
+        said.append(f"{number}: {_listed(open_ones, '{1} {0}')}. {used}")
     if diverged:
         kept = which != "finished"
         used = "They keep their last score." if kept else "Scores without them flatter."
@@ -135,8 +135,8 @@ def _missing(comparison: Comparison) -> list[str]:
         if kept and blank:
             used += f" {blank} of them had none yet, and {'is' if blank == 1 else 'are'} missing."
         number = f"{diverged.total()} of {len(runs)} runs diverged"
-        found.append(f"{number}: {_listed(diverged, '{1} of {0}')}. {used}")
-    return found
+        said.append(f"{number}: {_listed(diverged, '{1} of {0}')}. {used}")
+    return said
 
 
 def _listed(numbers: Mapping[Any, int], form: str) -> str:
@@ -147,10 +147,10 @@ def _unmeasured(comparison: Comparison) -> list[str]:
     finished = [run for run in comparison.study.runs if run.status == "finished"]
     blank = Counter(r.label for r in finished if np.isnan(comparison.score(r, "final")))
     points = sum(environment.blanks for environment in comparison.environments)
-    found = []
+    said = []
     if blank:
         listed = ", ".join(f"{number} of {label}" for label, number in blank.items())
-        found.append(f"No score from {counted(blank.total(), 'finished run')}: {listed}.")
+        said.append(f"No score from {counted(blank.total(), 'finished run')}: {listed}.")
     if points:
-        found.append(f"Not finite, and left out: {counted(points, 'point')} of learning curves.")
-    return found
+        said.append(f"Not finite, and left out: {counted(points, 'point')} of learning curves.")
+    return said

@@ -83,7 +83,7 @@ def profiles(comparison: Comparison) -> FigureData | None:
     thresholds = np.linspace(low - margin, high + margin, THRESHOLDS)
     series = []
     for label, own in scores.items():
-        found = interval(
+        shares = interval(
             lambda drawn: performance_profile(drawn, thresholds),
             own,
             seed=comparison.choices.seed,
@@ -91,7 +91,7 @@ def profiles(comparison: Comparison) -> FigureData | None:
         )
         few = np.count_nonzero(~np.isnan(own)) < FEW_RUNS
         runs = np.empty((0, THRESHOLDS)) if few else None  # every step of the curve is a run
-        series.append(Series(label, thresholds, found.estimate, found.low, found.high, runs))
+        series.append(Series(label, thresholds, shares.estimate, shares.low, shares.high, runs))
     panel = Panel("", comparison.scale.unit, "share of runs above", tuple(series), limits=SHARES)
     caption = (
         "The share of runs whose final score is above the one on the axis, averaged over "
@@ -144,8 +144,8 @@ def _bars(
     comparison: Comparison, environments: list[Environment], label: str, baseline: str, safe: bool
 ) -> Series:
     present = [e for e in environments if label in e.curves]
-    found = [_percent(comparison, e, label, baseline, safe) for e in present]
-    y, low, high = np.array([[x.estimate[0], x.low[0], x.high[0]] for x in found]).T
+    percents = [_percent(comparison, e, label, baseline, safe) for e in present]
+    y, low, high = np.array([[x.estimate[0], x.low[0], x.high[0]] for x in percents]).T
     return Series(label, tuple(e.env for e in present), y, low, high)
 
 

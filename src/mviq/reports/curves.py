@@ -58,16 +58,16 @@ def diagnostics(comparison: Comparison) -> list[FigureData]:
     every = comparison.choices.which == "all"
     which: Which = "all" if every else "finished"  # what explodes would hide all else
     for metric, shown in DIAGNOSTICS.items():
-        for found in gather(comparison.study, metric, which):
+        for environment in gather(comparison.study, metric, which):
             panel = Panel(
                 shown.title,
                 "agent steps",
                 METRICS[metric],
-                _means(found, comparison.choices.seed, shown.least),
+                _means(environment, comparison.choices.seed, shown.least),
                 symbol=shown.symbol,
                 linear_below=shown.linear_below,
             )
-            panels.setdefault(found.env, []).append(panel)
+            panels.setdefault(environment.env, []).append(panel)
     names = file_names("diagnostics", list(panels))
     mean_over = f"Mean over {'all' if every else 'finished'} runs."
     return [
@@ -101,10 +101,8 @@ def _means(environment: Environment, seed: int, least: float = -np.inf) -> tuple
 def _series(
     label: str, x: Array, estimator: Estimator, curves: Array, seed: int, least: float = -np.inf
 ) -> Series:
-    found = curve_interval(
-        estimator, curves, seed=seed, resamples=RESAMPLES, bounds=(least, np.inf)
-    )
-    return Series(label, x, found.estimate, found.low, found.high, _few_runs(curves))
+    band = curve_interval(estimator, curves, seed=seed, resamples=RESAMPLES, bounds=(least, np.inf))
+    return Series(label, x, band.estimate, band.low, band.high, _few_runs(curves))
 
 
 def _few_runs(curves: Array) -> Array | None:
@@ -115,9 +113,9 @@ def _few_runs(curves: Array) -> Array | None:
 
 def _spread(panels: Sequence[Panel]) -> str:
     """Say how figures show that runs differ."""
-    found = [series for panel in panels for series in panel.series]
-    if all(series.runs is None for series in found):
-        known = any(np.isfinite(series.low).any() for series in found)
+    every = [series for panel in panels for series in panel.series]
+    if all(series.runs is None for series in every):
+        known = any(np.isfinite(series.low).any() for series in every)
         return "Bands: 95 % intervals at each point." if known else "One run each: no intervals."
     return f"Thin lines: single runs. From {FEW_RUNS} runs on a band shows their 95 % interval."
 

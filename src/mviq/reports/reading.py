@@ -68,12 +68,12 @@ class Run:
 
         It does not recover. To leave it out would be to judge an algorithm by its survivors.
         """
-        found = self.curve(metric)
-        if self.status != "diverged" or found.steps.size == 0:
-            return found
+        curve = self.curve(metric)
+        if self.status != "diverged" or curve.steps.size == 0:
+            return curve
         end = float(self.settings["total_steps"])
-        steps, values = np.append(found.steps, end), np.append(found.values, found.values[-1])
-        return found if found.end >= end else RunCurve(self.env, self.seed, steps, values)
+        steps, values = np.append(curve.steps, end), np.append(curve.values, curve.values[-1])
+        return curve if curve.end >= end else RunCurve(self.env, self.seed, steps, values)
 
 
 @dataclass(frozen=True)

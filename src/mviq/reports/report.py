@@ -48,19 +48,19 @@ class Report:
 def make_report(path: Path, choices: ReportChoices) -> Report:
     """Read a study and compute its report."""
     comparison = compare(load_study(path), choices)
-    found = summary(comparison)
+    table = summary(comparison)
     figures = (
         curves.learning_curves(comparison),
-        contrasts.aggregates(comparison, found.aggregates),
-        contrasts.improvement_chances(comparison, found.chances),
+        contrasts.aggregates(comparison, table.aggregates),
+        contrasts.improvement_chances(comparison, table.chances),
         curves.sample_efficiency(comparison),
         contrasts.profiles(comparison),
         contrasts.improvements_in_percent(comparison),
     )
     return Report(
         comparison=comparison,
-        summary=found,
-        conclusion=conclude(comparison, found),
+        summary=table,
+        conclusion=conclude(comparison, table),
         cells=by_environment(comparison),
         figures={data.name: data for data in figures if data is not None},
         diagnostics=tuple(curves.diagnostics(comparison)),
@@ -80,16 +80,16 @@ def files(report: Report, formats: Collection[str] = FORMATS) -> dict[str, bytes
     """Return the files of a report by name; same report, same bytes."""
     from mviq.reports.page import render_page
 
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     if "html" in formats:
-        found["report.html"] = render_page(report)
+        contents["report.html"] = render_page(report)
     if "csv" in formats:
-        found["summary.csv"] = summary_csv(report.summary)
-        found["scores.csv"] = scores_csv(report.comparison)
+        contents["summary.csv"] = summary_csv(report.summary)
+        contents["scores.csv"] = scores_csv(report.comparison)
     for data in (*report.figures.values(), *report.diagnostics):
         if "csv" in formats:
             columns = ("panel", "label", "x", "y", "low", "high")
-            found[f"figures/{data.name}.csv"] = csv_bytes(columns, rows_of(data))
+            contents[f"figures/{data.name}.csv"] = csv_bytes(columns, rows_of(data))
         if wanted := [suffix for suffix in ("png", "svg") if suffix in formats]:
-            found |= pictures(f"figures/{data.name}", draw(data, report.looks), wanted)
-    return found
+            contents |= pictures(f"figures/{data.name}", draw(data, report.looks), wanted)
+    return contents

@@ -97,7 +97,7 @@ def _summary_row(comparison: Comparison, label: str, numbers: dict[str, Interval
     return SummaryRow(
         label,
         numbers,
-        runs=int(sum((~np.isnan(found)).sum() for found in scores)),
+        runs=int(sum((~np.isnan(scored)).sum() for scored in scores)),
         planned=len(own),
         diverged=sum(run.status == "diverged" for run in own),
     )
@@ -117,11 +117,11 @@ def _cell(label: str, env: str, scores: Array, comparison: Comparison) -> Enviro
     return EnvironmentScore(label, env, number, int((~np.isnan(scores)).sum()))
 
 
-def summary_csv(found: Summary) -> bytes:
+def summary_csv(table: Summary) -> bytes:
     """Return the summary as a table, a row for each number."""
     rows = [
         (*(row.label, name, x.estimate, x.low, x.high), row.runs, row.planned, row.diverged)
-        for row in found.rows
+        for row in table.rows
         for name, x in row.numbers.items()
     ]
     header = ("label", "statistic", "estimate", "low", "high", "runs", "planned", "diverged")

@@ -23,10 +23,10 @@ UNTUNED = "untuned"
 
 def files(outcome: Outcome) -> dict[str, bytes]:
     """Return the files of a search by name; same trials, same bytes."""
-    found = {"tuning.csv": trials_csv(outcome)}
+    contents = {"tuning.csv": trials_csv(outcome)}
     if not outcome.ranked:
-        return found
-    found[BEST] = confirmation(outcome).encode()
+        return contents
+    contents[BEST] = confirmation(outcome).encode()
     unit = unit_of(outcome.search)
     figures = {
         "slices": slices(outcome, unit),
@@ -35,8 +35,8 @@ def files(outcome: Outcome) -> dict[str, bytes]:
     }
     for name, figure in figures.items():
         if figure is not None:
-            found |= pictures(name, figure)
-    return found
+            contents |= pictures(name, figure)
+    return contents
 
 
 def trials_csv(outcome: Outcome) -> bytes:
@@ -82,20 +82,20 @@ def _interval(outcome: Outcome, trial: TrialResult) -> Interval:
 def sentences(outcome: Outcome, place: Path) -> list[str]:
     """Return what is to be said in words of a search whose files are in some place."""
     count = Counter(trial.state for trial in outcome.trials)
-    found = [", ".join(f"{number} {state}" for state, number in count.items()) or "no trial yet"]
-    found += [
+    said = [", ".join(f"{number} {state}" for state, number in count.items()) or "no trial yet"]
+    said += [
         f"trial {trial.number}: {trial.state}, {trial.reason}"
         for trial in outcome.trials
         if trial.state in ("failed", "diverged")
     ]
     if outcome.ranked:
         best = outcome.ranked[0]
-        found.append(
+        said.append(
             f"Trial {best.number} is the best with {shown(best.score or 0.0)}. The best of a "
             "search is partly lucky: its score and interval are optimistic."
         )
-        found.append(f"Confirm it with fresh seeds: mviq study run {place / BEST}")
-    return found
+        said.append(f"Confirm it with fresh seeds: mviq study run {place / BEST}")
+    return said
 
 
 def confirmation(outcome: Outcome) -> str:

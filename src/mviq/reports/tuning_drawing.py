@@ -121,10 +121,10 @@ def _points(
 @in_style
 def importance_figure(outcome: Outcome) -> Figure | None:
     """Draw how much each parameter matters, if that is known."""
-    found = sorted(outcome.importances.items(), key=lambda pair: pair[1])
-    if not found:
+    shares = sorted(outcome.importances.items(), key=lambda pair: pair[1])
+    if not shares:
         return None
-    figure, (axes,) = panel_grid(1, width=4.8, height=0.35 * len(found) + 0.9)
-    axes.barh([name for name, _ in found], [share for _, share in found], color=BLUE)
+    figure, (axes,) = panel_grid(1, width=4.8, height=0.35 * len(shares) + 0.9)
+    axes.barh([name for name, _ in shares], [share for _, share in shares], color=BLUE)
     axes.set_xlabel("share of importance (PED-ANOVA)")
     return figure

@@ -66,8 +66,8 @@ def last_return(run: RunDirectory) -> float | None:
     return None
 
 
-def summary(found: Iterable[RunStatus]) -> str:
+def summary(runs: Iterable[RunStatus]) -> str:
     """Return how many runs are in which state, as text."""
-    states = [status.state for status in found]
+    states = [status.state for status in runs]
     known = ("finished", "diverged", "failed", "running", "interrupted", "waiting")
     return ", ".join(f"{states.count(state)} {state}" for state in known if state in states)

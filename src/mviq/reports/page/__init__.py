@@ -149,8 +149,9 @@ def _strip(report: Report, number: Interval) -> dict[str, str] | None:
     """Return an interval as percentages of the range of all of them."""
     if math.isnan(number.estimate):
         return None
-    found = [row.numbers.get(IQM, UNKNOWN) for row in report.summary.rows]
-    ends: list[float] = [x for n in found for x in (n.estimate, n.low, n.high) if not math.isnan(x)]
+    numbers = [row.numbers.get(IQM, UNKNOWN) for row in report.summary.rows]
+    every: list[float] = [x for n in numbers for x in (n.estimate, n.low, n.high)]
+    ends = [x for x in every if not math.isnan(x)]
     low, width = min(ends), (max(ends) - min(ends)) or 1.0
 
     def percent(value: float) -> float:
@@ -163,10 +164,10 @@ def _strip(report: Report, number: Interval) -> dict[str, str] | None:
 
 
 def _environments(report: Report) -> dict[str, list[dict[str, str]]]:
-    found = {(cell.env, cell.label): cell.number for cell in report.cells}
+    scores = {(cell.env, cell.label): cell.number for cell in report.cells}
     comparison = report.comparison
     return {
-        e.env: [_cell(found.get((e.env, label), UNKNOWN)) for label in comparison.labels]
+        e.env: [_cell(scores.get((e.env, label), UNKNOWN)) for label in comparison.labels]
         for e in comparison.environments
     }
 

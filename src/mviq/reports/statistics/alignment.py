@@ -52,9 +52,9 @@ class RunCurve:
         >>> run.at(np.array([5, 10, 25, 30, 31]))
         array([nan,  1.,  2.,  3., nan])
         """
-        found = np.searchsorted(self.steps, steps, side="right") - 1
-        inside = (found >= 0) & (steps <= self.end)
-        return np.where(inside, self.values[np.maximum(found, 0)], np.nan)
+        places = np.searchsorted(self.steps, steps, side="right") - 1
+        inside = (places >= 0) & (steps <= self.end)
+        return np.where(inside, self.values[np.maximum(places, 0)], np.nan)
 
     @property
     def start(self) -> float:
@@ -135,17 +135,17 @@ def comparable(algorithms: Mapping[str, Aligned]) -> dict[str, Aligned]:
     """
     if not algorithms:
         raise ValueError("algorithms must have at least one entry, got none")
-    ends = {name: found.steps[-1] for name, found in algorithms.items()}
+    ends = {name: aligned.steps[-1] for name, aligned in algorithms.items()}
     first = min(ends, key=lambda name: ends[name])
-    short = {name: _until(found, ends[first], first) for name, found in algorithms.items()}
-    steps = sorted(set.intersection(*(set(found.steps) for found in short.values())))
+    short = {name: _until(aligned, ends[first], first) for name, aligned in algorithms.items()}
+    steps = sorted(set.intersection(*(set(aligned.steps) for aligned in short.values())))
     if not steps:
         raise ValueError("algorithms must share at least one step, got none: align on one grid")
-    lacking = {task: _lacking(short, task) for found in short.values() for task in found.tasks}
+    lacking = {task: _lacking(short, task) for aligned in short.values() for task in aligned.tasks}
     tasks = [task for task, who in lacking.items() if not who]
     if not tasks:
         raise ValueError(f"algorithms must share at least one task, got none of {list(lacking)}")
-    return {name: _restrict(found, tasks, steps, lacking) for name, found in short.items()}
+    return {name: _restrict(aligned, tasks, steps, lacking) for name, aligned in short.items()}
 
 
 def _by_task_and_seed(
@@ -237,43 +237,43 @@ def _stack(
     return curves
 
 
-def _until(found: Aligned, end: float, who: str) -> Aligned:
-    if found.steps[-1] == end:
-        return found
-    inside = found.steps <= end
+def _until(aligned: Aligned, end: float, who: str) -> Aligned:
+    if aligned.steps[-1] == end:
+        return aligned
+    inside = aligned.steps <= end
     note = f"cut at step {end:g}, where {who} ends"
     return replace(
-        found,
-        steps=found.steps[inside],
-        curves=found.curves[..., inside],
-        notes=(*found.notes, note),
+        aligned,
+        steps=aligned.steps[inside],
+        curves=aligned.curves[..., inside],
+        notes=(*aligned.notes, note),
     )
 
 
 def _lacking(algorithms: Mapping[str, Aligned], task: str) -> list[str]:
     """Return the algorithms without a score in a task at their last step."""
 
-    def has(found: Aligned) -> bool:
-        if task not in found.tasks:
+    def has(aligned: Aligned) -> bool:
+        if task not in aligned.tasks:
             return False
-        return not np.isnan(found.curves[:, found.tasks.index(task), -1]).all()
+        return not np.isnan(aligned.curves[:, aligned.tasks.index(task), -1]).all()
 
-    return [name for name, found in algorithms.items() if not has(found)]
+    return [name for name, aligned in algorithms.items() if not has(aligned)]
 
 
 def _restrict(
-    found: Aligned, tasks: Sequence[str], steps: Sequence[float], lacking: Mapping[str, list[str]]
+    aligned: Aligned, tasks: Sequence[str], steps: Sequence[float], lacking: Mapping[str, list[str]]
 ) -> Aligned:
-    points = np.isin(found.steps, steps)
-    columns = [found.tasks.index(task) for task in tasks]
-    left_out = [task for task in found.tasks if task not in tasks]
+    points = np.isin(aligned.steps, steps)
+    columns = [aligned.tasks.index(task) for task in tasks]
+    left_out = [task for task in aligned.tasks if task not in tasks]
     notes = [f"left out {task}: no runs of {', '.join(lacking[task])}" for task in left_out]
     return Aligned(
         tuple(tasks),
-        found.seeds,
-        found.steps[points],
-        found.curves[:, columns][..., points],
-        (*found.notes, *notes),
+        aligned.seeds,
+        aligned.steps[points],
+        aligned.curves[:, columns][..., points],
+        (*aligned.notes, *notes),
     )
 
 

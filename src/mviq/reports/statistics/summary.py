@@ -88,16 +88,16 @@ def _row(
     algorithm: str, statistic: str, scores: Array, options: Mapping[str, Any], *against: Array
 ) -> Row:
     if against:
-        found = interval(
+        estimated = interval(
             probability_of_improvement, scores, *against, **{"bounds": (0.0, 1.0), **options}
         )
     else:
-        found = interval(AGGREGATES[statistic], scores, **options)
+        estimated = interval(AGGREGATES[statistic], scores, **options)
     present = ~np.isnan(scores)
     return Row(
         algorithm=algorithm,
         statistic=statistic,
-        **vars(found),
+        **vars(estimated),
         tasks=scores.shape[-1],
         fewest_runs=int(present.sum(axis=-2).min()),
         missing=int((~present).sum()),
