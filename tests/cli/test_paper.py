@@ -8,9 +8,9 @@ import pytest
 
 from mviq.cli.main import main
 from mviq.cli.paper_output import report
-from mviq.paper import tables
+from mviq.paper import printed_tables as tables
 from mviq.paper.artefacts import ARTEFACTS
-from mviq.paper.drawing import Data, Drawing, Finding
+from mviq.paper.reproduction import Data, Finding, Reproduction
 from mviq.runs.presets import resolve
 
 
@@ -74,7 +74,7 @@ def test_the_list_says_how_long_a_scale_takes(capsys):
 
 def test_the_verdict_says_if_minatar_stands_for_atari(capsys):
     finding = Finding("higher", "Pong", "by 1", True)
-    drawing = Drawing(
+    drawing = Reproduction(
         "fig7", None, Data((), ()), (), [finding], ARTEFACTS["fig7"].experiment.stand_in("small")
     )
     report(ARTEFACTS["fig7"], drawing, [])

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from mviq.paper.artefacts import ARTEFACTS
-from mviq.paper.drawing import files, verdict
 from mviq.paper.experiments import GAMES, SCALES
 from mviq.paper.learning import more_often
-from mviq.paper.panels import LOOK_OF_Q
+from mviq.paper.looks import LOOK_OF_Q
+from mviq.paper.reproduction import files, verdict
 from mviq.reports.reading import Run, StudyData
 from mviq.reports.statistics import ATARI
 from mviq.runs.directory import RunDirectory
@@ -195,7 +195,7 @@ def test_a_q_looks_the_same_in_every_figure(name, tmp_path):
     drawing = ARTEFACTS[name].make(stored(tmp_path, ARTEFACTS[name].experiment, value, seeds=1))
     lines = [line for line in drawing.figure.axes[0].lines if line.get_label().startswith("q=")]
     colours = {float(line.get_label()[2:]): line.get_color() for line in lines}
-    assert colours == {q: LOOK_OF_Q[q]["color"] for q in colours}
+    assert colours == {q: LOOK_OF_Q[q].colour for q in colours}
     assert len({line.get_linestyle() for line in lines[-4:]} - {"-"}) == 1  # dashed, all but q=1
 
 

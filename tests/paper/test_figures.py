@@ -11,17 +11,17 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from mviq.paper import drawing as drawings
 from mviq.paper import fig1, fig2
+from mviq.paper import reproduction as drawings
 from mviq.paper.artefacts import ARTEFACTS
-from mviq.paper.drawing import Drawing, Finding
+from mviq.paper.reproduction import Finding, Reproduction
 
 INDICES = [1, 2, 3, 4, 5]
 Panels = dict[str, dict[float, tuple[np.ndarray, np.ndarray]]]
 
 
 @pytest.fixture(scope="module", params=["fig1", "fig2"])
-def drawing(request) -> Drawing:
+def drawing(request) -> Reproduction:
     return ARTEFACTS[request.param].make()
 
 

@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 
-from mviq.reports.statistics import Record, align, comparable, curve_interval, mean
+from mviq.reports.statistics import RunCurve, align, comparable, curve_interval, mean
+from mviq.runs.records import final_score
 
 NAN = np.nan
 
 
 def run(task, seed, end, every=10, scale=1.0):
     steps = np.arange(every, end + 1, every)
-    return Record(task, seed, steps, scale * steps)
+    return RunCurve(task, seed, steps, scale * steps)
 
 
 FULL = [run(task, seed, 50) for task in "AB" for seed in (0, 1, 2)]
@@ -22,7 +23,7 @@ def test_equal_runs_come_out_as_they_went_in():
     assert (found.tasks, found.seeds, found.notes) == (("A", "B"), (0, 1, 2), ())
     assert found.curves.shape == (3, 2, 5)
     np.testing.assert_array_equal(found.curves[1, 1], found.steps)
-    np.testing.assert_array_equal(found.final(points=2), np.full((3, 2), 45.0))
+    np.testing.assert_array_equal(final_score(found.curves, points=2), np.full((3, 2), 45.0))
 
 
 def test_cut_keeps_what_all_runs_have():
@@ -48,10 +49,13 @@ def test_keep_marks_what_the_short_run_lacks():
 
 
 def test_missing_seeds_tasks_and_empty_runs_are_said():
-    runs = [run("A", 0, 20), run("A", 1, 20), run("B", 0, 20), Record("B", 1, [], [])]
+    runs = [run("A", 0, 20), run("A", 1, 20), run("B", 0, 20), RunCurve("B", 1, [], [])]
     found = align(runs, tasks=["A", "B", "C"], seeds=[0, 1])
     assert found.tasks == ("A", "B", "C")
-    assert np.isnan(found.final()).tolist() == [[False, False, True], [False, True, True]]
+    assert np.isnan(final_score(found.curves, points=1)).tolist() == [
+        [False, False, True],
+        [False, True, True],
+    ]
     assert found.notes == (
         "B, seed 1 recorded nothing",
         "no run of C, seed 0",
@@ -66,7 +70,7 @@ def test_a_dropped_task_stays_visible_as_missing():
 
 
 def test_records_at_irregular_steps_hold_until_the_next_and_never_look_ahead():
-    runs = [Record("A", 0, [7, 31, 52], [1.0, 2.0, 3.0]), Record("A", 1, [12, 55], [5.0, 6.0])]
+    runs = [RunCurve("A", 0, [7, 31, 52], [1.0, 2.0, 3.0]), RunCurve("A", 1, [12, 55], [5.0, 6.0])]
     found = align(runs, grid=[10, 20, 40, 52])
     np.testing.assert_array_equal(found.steps, [20, 40, 52])
     np.testing.assert_array_equal(found.curves[:, 0], [[1, 2, 3], [5, 5, 5]])
@@ -75,7 +79,7 @@ def test_records_at_irregular_steps_hold_until_the_next_and_never_look_ahead():
 
 
 def test_records_without_a_value_are_missing_and_said():
-    found = align([Record("A", 0, [1, 2, 3], [1.0, NAN, 3.0]), run("A", 1, 3, every=1)])
+    found = align([RunCurve("A", 0, [1, 2, 3], [1.0, NAN, 3.0]), run("A", 1, 3, every=1)])
     np.testing.assert_array_equal(found.curves[0, 0], [1.0, NAN, 3.0])
     assert found.notes == ("A, seed 0 has 1 records without a value",)
 
@@ -109,11 +113,17 @@ def test_aligned_curves_go_straight_into_an_interval():
         (lambda: align(FULL, grid=[3, 2]), "grid must increase, got 3 before 2"),
         (lambda: align(FULL, grid=1), "grid must be an integer >= 2, got 1"),
         (lambda: align(FULL, grid=[90], unequal="drop"), "grid must end where.*got 90.*step 50"),
-        (lambda: align([run("A", 0, 20), Record("A", 1, [30], [1.0])]), "share at least one point"),
-        (lambda: align(FULL).final(points=6), "points must be at most 5, got 6"),
-        (lambda: Record("A", 3, [1, 1], [0, 0]), "steps of A, seed 3 must increase"),
-        (lambda: Record("A", 3, [1, 2], [0]), r"values of A, seed 3.*got shapes \(1,\) and \(2,\)"),
-        (lambda: Record("A", 3, [1], [np.inf]), "values of A, seed 3 must be finite or NaN.*inf"),
+        (
+            lambda: align([run("A", 0, 20), RunCurve("A", 1, [30], [1.0])]),
+            "share at least one point",
+        ),
+        (lambda: final_score(align(FULL).curves, points=6), "points must be at most 5, got 6"),
+        (lambda: RunCurve("A", 3, [1, 1], [0, 0]), "steps of A, seed 3 must increase"),
+        (
+            lambda: RunCurve("A", 3, [1, 2], [0]),
+            r"values of A, seed 3.*got shapes \(1,\) and \(2,\)",
+        ),
+        (lambda: RunCurve("A", 3, [1], [np.inf]), "values of A, seed 3 must be finite or NaN.*inf"),
         (lambda: comparable({}), "algorithms must have at least one entry"),
         (
             lambda: comparable({"x": align([run("A", 0, 20)]), "y": align([run("B", 0, 20)])}),

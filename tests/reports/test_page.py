@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from mviq.reports.comparison import Choices
+from mviq.reports.comparison import ReportChoices
 from mviq.reports.page import embedded
 from mviq.reports.report import files, make_report
 from stored_runs import curve, write_run, write_study
@@ -33,7 +33,7 @@ class Elements(HTMLParser):
 
 
 def page(path) -> str:
-    return files(make_report(path, Choices()), ["html"])["report.html"].decode()
+    return files(make_report(path, ReportChoices()), ["html"])["report.html"].decode()
 
 
 def data_of(text: str) -> dict:
@@ -92,7 +92,7 @@ def test_the_page_needs_nothing_else(tmp_path):
 
 
 def test_the_page_has_every_number_of_the_figures(tmp_path):
-    report = make_report(write_study(tmp_path, SCORES), Choices())
+    report = make_report(write_study(tmp_path, SCORES), ReportChoices())
     figures = data_of(files(report, ["html"])["report.html"].decode())["figures"]
     for data in (*report.figures.values(), *report.diagnostics):
         for panel, shown in zip(data.panels, figures[data.name]["panels"], strict=True):

@@ -6,11 +6,13 @@ import io
 import numpy as np
 import pytest
 
-from mviq.reports import contrasts, drawing
-from mviq.reports.comparison import Choices, compare
+from mviq.drawing import figures as drawing
+from mviq.drawing.panels import value_range
+from mviq.drawing.style import looks
+from mviq.reports import contrasts
+from mviq.reports.comparison import ReportChoices, compare
 from mviq.reports.curves import POINTS, RESAMPLES
-from mviq.reports.panels import value_range
-from mviq.reports.reading import read_study
+from mviq.reports.reading import load_study
 from mviq.reports.report import Report, files, make_report
 from mviq.reports.statistics import (
     curve_interval,
@@ -24,7 +26,6 @@ from mviq.reports.statistics import (
     probability_of_improvement,
     referenced_improvement,
 )
-from mviq.reports.style import looks
 from stored_runs import curve, name_of, write_plan, write_run, write_study
 
 ENV, OTHER = "CartPole-v1", "Acrobot-v1"
@@ -36,7 +37,7 @@ TWO = {
 
 
 def report(path, scores, choices=None, **plan) -> Report:
-    return make_report(write_study(path, scores, **plan), choices or Choices())
+    return make_report(write_study(path, scores, **plan), choices or ReportChoices())
 
 
 def column(values) -> np.ndarray:
@@ -59,7 +60,7 @@ def same(found, expected) -> None:
 
 
 def test_the_summary_is_that_of_the_statistics(tmp_path):
-    found = report(tmp_path, TWO, Choices(seed=7), baseline="DQN")
+    found = report(tmp_path, TWO, ReportChoices(seed=7), baseline="DQN")
     new, old = column(NEW), column(OLD)
     same(numbers(found, "MVI(2)", "mean"), interval(mean, new, seed=7))
     same(numbers(found, "MVI(2)", "interquartile mean"), interval(interquartile_mean, new, seed=7))
@@ -76,11 +77,11 @@ def test_the_summary_is_that_of_the_statistics(tmp_path):
 def test_the_final_score_is_the_mean_of_the_last_points(tmp_path):
     curves = {("DQN", ENV): [list(range(30)), list(range(10, 40))]}
     study = write_study(tmp_path, curves)
-    by_default = make_report(study, Choices())  # a tenth of 30 points
+    by_default = make_report(study, ReportChoices())  # a tenth of 30 points
     assert by_default.cells[0].number.estimate == (28 + 38) / 2
-    assert make_report(study, Choices(last=1)).cells[0].number.estimate == (29 + 39) / 2
+    assert make_report(study, ReportChoices(last=1)).cells[0].number.estimate == (29 + 39) / 2
     with pytest.raises(ValueError, match=r"last must be at most the 30 points .* got 31"):
-        make_report(study, Choices(last=31))
+        make_report(study, ReportChoices(last=31))
 
 
 def test_atari_is_averaged_on_the_human_scale(tmp_path):
@@ -140,11 +141,12 @@ def test_a_missing_seed_is_counted_and_the_others_are_compared(tmp_path):
     write_study(tmp_path, TWO)
     runs = [(label, ENV, seed) for label in ("DQN", "MVI(2)") for seed in range(4)]
     write_plan(tmp_path, runs)
-    found = make_report(tmp_path, Choices())
+    found = make_report(tmp_path, ReportChoices())
     assert [(row.runs, row.planned) for row in found.summary.rows] == [(3, 4)] * 2
     same(numbers(found, "DQN", "mean"), interval(mean, column([*OLD, np.nan])))
     assert (
-        "2 of 8 runs have not ended: 2 not begun. They are missing here." in found.verdict.cautions
+        "2 of 8 runs have not ended: 2 not begun. They are missing here."
+        in found.conclusion.cautions
     )
 
 
@@ -166,36 +168,36 @@ def test_diverged_runs_keep_their_last_score_and_the_reader_is_told(tmp_path):
         (label, ENV, seed) for label, seeds in (("DQN", 3), ("MVI(2)", 4)) for seed in range(seeds)
     ]
     write_plan(tmp_path, runs)
-    found = make_report(tmp_path, Choices())
+    found = make_report(tmp_path, ReportChoices())
     (row,) = (row for row in found.summary.rows if row.label == "MVI(2)")
     assert (row.runs, row.planned, row.diverged) == (4, 4, 1)
     assert found.comparison.environments[0].curves["MVI(2)"][3].tolist() == [-99.0] * 4
     diverged = "1 of 7 runs diverged: 1 of MVI(2). "
-    assert f"{diverged}They keep their last score." in found.verdict.cautions
+    assert f"{diverged}They keep their last score." in found.conclusion.cautions
     (tmp_path / "runs" / bad / "evaluations.csv").write_text("step,episode,return,length\n")
     none = f"{diverged}They keep their last score. 1 of them had none yet, and is missing."
-    assert none in make_report(tmp_path, Choices()).verdict.cautions
-    survivors = make_report(tmp_path, Choices(which="finished"))
+    assert none in make_report(tmp_path, ReportChoices()).conclusion.cautions
+    survivors = make_report(tmp_path, ReportChoices(which="finished"))
     (row,) = (row for row in survivors.summary.rows if row.label == "MVI(2)")
     assert (row.runs, row.planned, row.diverged) == (3, 4, 1)
-    assert f"{diverged}Scores without them flatter." in survivors.verdict.cautions
+    assert f"{diverged}Scores without them flatter." in survivors.conclusion.cautions
 
 
 def test_one_run_has_no_interval_and_no_certainty(tmp_path):
     scores = {("DQN", ENV): [curve(5)], ("MVI(2)", ENV): [curve(9)]}
     found = report(tmp_path, scores)
     assert np.isnan(numbers(found, "DQN", "mean")[1:]).all()
-    assert found.verdict.headline == "MVI(2) is ahead, but not clearly"
-    assert "no telling how sure" in found.verdict.sentences[1]
+    assert found.conclusion.headline == "MVI(2) is ahead, but not clearly"
+    assert "no telling how sure" in found.conclusion.sentences[1]
     assert files(found)  # figures without bands
 
 
 def test_finished_runs_without_a_score_are_counted(tmp_path):
     study = write_study(tmp_path, {**TWO, ("MVI(2)", ENV): [[1, np.inf, 3, 4], [1, 2, 3, np.inf]]})
     (study / "runs" / name_of("DQN", ENV, 0) / "evaluations.csv").write_text("when,what\n100,1\n")
-    found = make_report(study, Choices())
+    found = make_report(study, ReportChoices())
     assert [(row.label, row.runs) for row in found.summary.rows] == [("DQN", 2), ("MVI(2)", 1)]
-    assert found.verdict.cautions[:2] == (
+    assert found.conclusion.cautions[:2] == (
         "No score from 2 finished runs: 1 of DQN, 1 of MVI(2).",
         "Not finite, and left out: 2 points of learning curves.",
     )
@@ -203,10 +205,10 @@ def test_finished_runs_without_a_score_are_counted(tmp_path):
 
 def test_of_two_labels_an_environment_without_a_score_of_one_is_left_out(tmp_path):
     write_study(tmp_path, {**TWO, ("DQN", OTHER): [curve(3), curve(4)]}, baseline="DQN")
-    found = make_report(tmp_path, Choices())
+    found = make_report(tmp_path, ReportChoices())
     assert [e.env for e in found.comparison.shared] == [ENV]
     said = f"Not in these averages: {OTHER} (no score of MVI(2)). They are over {ENV} alone."
-    assert found.verdict.cautions[0] == said
+    assert found.conclusion.cautions[0] == said
     assert {row.label: (row.runs, row.planned) for row in found.summary.rows} == {
         "DQN": (3, 5),
         "MVI(2)": (3, 3),
@@ -214,52 +216,52 @@ def test_of_two_labels_an_environment_without_a_score_of_one_is_left_out(tmp_pat
     page = files(found, ["html"])["report.html"].decode()
     assert "2 algorithms · 1 averaged of 2 environments" in page
     assert found.figures["aggregates"].caption.startswith(f"Final scores over {ENV}, ")
-    assert len(found.figures["curves"].panels) == 2
+    assert len(found.figures["learning-curves"].panels) == 2
 
 
 def test_of_three_labels_the_one_without_a_score_somewhere_is_not_ranked(tmp_path):
     others = {("DQN", OTHER): [curve(3)] * 3, ("M-DQN", OTHER): [curve(4)] * 3}
     write_study(tmp_path, {**TWO, ("M-DQN", ENV): [curve(x) for x in NEW], **others})
-    found = make_report(tmp_path, Choices())
+    found = make_report(tmp_path, ReportChoices())
     assert [e.env for e in found.comparison.shared] == [ENV, OTHER]
-    assert found.verdict.cautions[0] == f"Not ranked: MVI(2) (no score in {OTHER})."
+    assert found.conclusion.cautions[0] == f"Not ranked: MVI(2) (no score in {OTHER})."
     last = found.summary.rows[-1]
     assert (last.label, last.numbers, last.runs, last.planned) == ("MVI(2)", {}, 0, 3)
-    assert "MVI(2)" in [series.label for series in found.figures["curves"].panels[0].series]
+    assert "MVI(2)" in found.figures["learning-curves"].labels
 
 
 def test_a_study_that_has_only_begun_has_a_report(tmp_path):
     write_plan(tmp_path, [("DQN", ENV, 0), ("MVI(2)", ENV, 0)], baseline="DQN")
-    found = make_report(tmp_path, Choices())
-    assert found.verdict.headline == "No score yet"
+    found = make_report(tmp_path, ReportChoices())
+    assert found.conclusion.headline == "No score yet"
     assert b"not begun" in files(found)["report.html"]
 
 
 def test_a_study_without_evaluations_asks_for_the_training_return(tmp_path):
     write_run(tmp_path / "run", curve(8), evaluated=False)
     with pytest.raises(ValueError, match=r"no run has mean raw return .* use --metric train"):
-        make_report(tmp_path, Choices())
-    found = make_report(tmp_path, Choices(metric="train"))
+        make_report(tmp_path, ReportChoices())
+    found = make_report(tmp_path, ReportChoices(metric="train"))
     assert found.cells[0].number.estimate == 4
 
 
 def test_a_baseline_that_is_not_there_is_named(tmp_path):
     write_study(tmp_path, TWO)
     with pytest.raises(ValueError, match=r"baseline must be one of DQN, MVI\(2\), got 'PPO'"):
-        make_report(tmp_path, Choices(baseline="PPO"))
+        make_report(tmp_path, ReportChoices(baseline="PPO"))
     write_study(tmp_path / "other", TWO, baseline="AL")
     with pytest.raises(ValueError, match=r"got 'AL' from the study file"):
-        make_report(tmp_path / "other", Choices())
+        make_report(tmp_path / "other", ReportChoices())
 
 
 def test_a_baseline_is_found_without_regard_to_case(tmp_path):
-    found = compare(read_study(write_study(tmp_path, TWO)), Choices(baseline="mvi(2)"))
+    found = compare(load_study(write_study(tmp_path, TWO)), ReportChoices(baseline="mvi(2)"))
     assert found.baseline == "MVI(2)"
 
 
 def test_without_a_word_on_the_baseline_it_is_dqn(tmp_path):
     scores = {("MVI(2)", ENV): TWO["MVI(2)", ENV], ("DQN", ENV): TWO["DQN", ENV]}
-    assert compare(read_study(write_study(tmp_path, scores)), Choices()).baseline == "DQN"
+    assert compare(load_study(write_study(tmp_path, scores)), ReportChoices()).baseline == "DQN"
 
 
 # The answer
@@ -275,7 +277,9 @@ def test_the_headline_is_sure_only_if_the_interval_is(tmp_path):
         ("MVI(2)", ENV): [curve(x) for x in (21, 22, 23)],
     }
     level = {("DQN", ENV): [curve(x) for x in (1, 2)], ("MVI(2)", ENV): [curve(x) for x in (1, 2)]}
-    said = [report(tmp_path / str(i), s).verdict.headline for i, s in enumerate((near, far, level))]
+    said = [
+        report(tmp_path / str(i), s).conclusion.headline for i, s in enumerate((near, far, level))
+    ]
     assert said == [
         "MVI(2) is ahead, but not clearly",
         "MVI(2) scores highest",
@@ -289,9 +293,9 @@ def test_few_runs_that_do_not_differ_decide_nothing(tmp_path):
         report(tmp_path / str(n), {(label, ENV): [curve(x)] * n for label, x in ends.items()})
         for n in (3, 4)
     )
-    assert few.verdict.headline == "MVI(2) is ahead, but not clearly"
-    assert "the interval has no width, and 3 runs are too few" in few.verdict.sentences[1]
-    assert enough.verdict.headline == "MVI(2) scores highest"
+    assert few.conclusion.headline == "MVI(2) is ahead, but not clearly"
+    assert "the interval has no width, and 3 runs are too few" in few.conclusion.sentences[1]
+    assert enough.conclusion.headline == "MVI(2) scores highest"
 
 
 def test_a_probability_without_width_is_called_uncertain_if_one_is_shown(tmp_path):
@@ -301,8 +305,8 @@ def test_a_probability_without_width_is_called_uncertain_if_one_is_shown(tmp_pat
     one = {(names[0], ENV): [curve(1)], (names[1], ENV): [curve(2)]}
     found, single = report(tmp_path / "apart", apart), report(tmp_path / "one", one)
     assert numbers(found, "MVI(2)", "P(better than DQN)") == (0.5, 0.5, 0.5)
-    assert "A probability whose interval has no width" in "".join(found.verdict.cautions)
-    assert single.verdict.cautions == (
+    assert "A probability whose interval has no width" in "".join(found.conclusion.cautions)
+    assert single.conclusion.cautions == (
         "Only 1 run per environment and label: read this as a first look.",
     )
 
@@ -312,7 +316,7 @@ def test_a_probability_without_width_is_called_uncertain_if_one_is_shown(tmp_pat
 
 def test_curves_and_profiles_are_those_of_the_statistics(tmp_path):
     found = report(tmp_path, TWO)
-    series = found.figures["curves"].panels[0].series[1]
+    series = found.figures["learning-curves"].panels[0].series[1]
     curves = np.array([curve(end) for end in NEW])[:, None]
     expected = curve_interval(mean, curves, resamples=RESAMPLES)
     np.testing.assert_array_equal(
@@ -345,7 +349,7 @@ def _drawn(axes, kind: str, labels: int) -> list[float]:
 
 def test_long_curves_are_thinned_and_keep_their_end(tmp_path):
     long = {("DQN", ENV): [np.arange(1000.0).tolist()]}
-    series = report(tmp_path, long).figures["curves"].panels[0].series[0]
+    series = report(tmp_path, long).figures["learning-curves"].panels[0].series[0]
     assert len(series.x) == POINTS
     assert series.x[-1] == 100_000
     assert series.y[-1] == 999
@@ -353,7 +357,7 @@ def test_long_curves_are_thinned_and_keep_their_end(tmp_path):
 
 def test_environments_of_different_length_share_an_axis_in_per_cent(tmp_path):
     scores = {("DQN", ENV): [curve(4), curve(8)], ("DQN", OTHER): [curve(1, 8), curve(3, 8)]}
-    panel = report(tmp_path, scores).figures["efficiency"].panels[0]
+    panel = report(tmp_path, scores).figures["sample-efficiency"].panels[0]
     assert panel.x_title == "% of the training steps"
     assert (panel.series[0].x[0], panel.series[0].x[-1]) == (25, 100)
     assert panel.series[0].y[-1] == pytest.approx(0.5)  # lowest and highest run of both
@@ -362,7 +366,7 @@ def test_environments_of_different_length_share_an_axis_in_per_cent(tmp_path):
 def test_a_band_much_higher_than_the_lines_is_cut_by_the_frame(tmp_path):
     ends = {"DQN": (10, 30, 20, 90, -60), "MVI(2)": (25, 60, 50, 0, 0)}
     scores = {(label, ENV): [curve(end) for end in own] for label, own in ends.items()}
-    panel = report(tmp_path, scores).figures["curves"].panels[0]
+    panel = report(tmp_path, scores).figures["learning-curves"].panels[0]
     low, high = value_range(panel)
     lines = np.concatenate([series.y for series in panel.series])
     assert low < lines.min() < lines.max() < high
@@ -373,7 +377,7 @@ def test_few_runs_are_drawn_themselves_and_many_with_a_band(tmp_path):
     ends = {"DQN": OLD, "MVI(2)": [*NEW, 1.0, 90.0]}
     scores = {(label, ENV): [curve(end) for end in own] for label, own in ends.items()}
     found = report(tmp_path, scores)
-    data = found.figures["curves"]
+    data = found.figures["learning-curves"]
     few, many = data.panels[0].series
     assert many.runs is None
     np.testing.assert_array_equal(few.runs, [curve(end) for end in OLD])
@@ -414,7 +418,7 @@ def test_labels_of_all_kinds_can_be_drawn(tmp_path):
 
 
 def _legend(found: Report):
-    return drawing.draw(found.figures["curves"], found.looks).legends[0].get_texts()
+    return drawing.draw(found.figures["learning-curves"], found.looks).legends[0].get_texts()
 
 
 def test_forty_labels_look_different():

@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from mviq.agents import MVI
+from mviq.cli.evaluate import described
 from mviq.runs import evaluation
 from mviq.runs.building import load_agent, make_agent, make_env
-from mviq.runs.evaluation import Episode, evaluate, summary
+from mviq.runs.evaluation import Episode, evaluate
 from small_runs import atari, cartpole
 
 
@@ -89,7 +90,8 @@ def test_atari_scores_are_raw_and_games_whole():
 
 def test_intervals():
     values = np.random.default_rng(0).normal(5.0, 2.0, 400)
-    mean, low, high = summary(values)
+    found = described([Episode(value, 1) for value in values])
+    mean, low, high = found["mean"], found["low"], found["high"]
     assert mean == pytest.approx(values.mean())
     half = 1.96 * values.std() / 20
     assert (low, high) == pytest.approx((mean - half, mean + half), abs=0.03)

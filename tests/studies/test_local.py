@@ -12,11 +12,11 @@ import pytest
 
 from comparing import assert_same_run
 from mviq.cli.main import main
+from mviq.runs.records import logged_step
 from mviq.runs.training import train
 from mviq.studies.directory import StudyDirectory
 from mviq.studies.file import read_study
 from mviq.studies.plan import config_of, expand
-from mviq.studies.status import logged_step
 from small_studies import wait_until, workers_of, write_study
 
 LONGER = {"total_steps": 3000, "eval_every": 1000}

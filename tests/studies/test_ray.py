@@ -13,11 +13,11 @@ import pytest
 
 from comparing import assert_same_run
 from mviq.cli.main import main
+from mviq.runs.records import saved_step
 from mviq.runs.training import train
 from mviq.studies.directory import StudyDirectory
 from mviq.studies.file import read_study
 from mviq.studies.plan import config_of, expand
-from mviq.studies.status import saved_step
 from ray_nodes import Node, cluster
 from small_studies import CLOCK, wait_until, workers_of, write_study
 

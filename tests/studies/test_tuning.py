@@ -16,7 +16,7 @@ from matplotlib.colors import to_rgba
 
 from comparing import assert_same_run
 from mviq.cli.main import main
-from mviq.reports.style import ORANGE
+from mviq.drawing.style import ORANGE
 from mviq.reports.tuning import files, ranking, sentences
 from mviq.reports.tuning_drawing import surface
 from mviq.reports.tuning_scores import judge_of

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, get_args
 from mviq.cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mviq.runs.building import Agent
     from mviq.runs.config import Config
     from mviq.runs.directory import RunDirectory
+    from mviq.runs.evaluation import Episode
 
 _DESCRIPTION = """\
 Play episodes with the agent of a run, greedily and by its policy π, and print the raw, unclipped
@@ -89,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
     found = {}
     for way in get_args(Way):
         with counting(way, options.episodes) as tell:
-            found[way] = _described(evaluate(agent, config, options.episodes, seed, way, tell))
+            found[way] = described(evaluate(agent, config, options.episodes, seed, way, tell))
     if options.json:
         content = {"env": config.env, "steps": agent.num_timesteps, "seed": seed, **found}
         print(json.dumps(content, indent=2))
@@ -98,14 +101,19 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _described(episodes: Any) -> dict[str, Any]:
+def described(episodes: "Sequence[Episode]") -> dict[str, Any]:
+    """Return the returns with their mean and its interval, which one episode does not have."""
     from statistics import median
 
-    from mviq.runs.evaluation import summary
+    from mviq.reports.statistics import interval, mean
 
     returns = [episode.total for episode in episodes]
+    found = interval(mean, [[total] for total in returns], method="percentile")
+    known = len(returns) > 1
     return {
-        **summary(returns)._asdict(),
+        "mean": found.estimate,
+        "low": found.low if known else None,
+        "high": found.high if known else None,
         "median": median(returns),
         "min": min(returns),
         "max": max(returns),
@@ -123,6 +131,6 @@ def _print_table(config: "Config", steps: int, found: dict[str, dict[str, Any]])
     table = Table("acting", "mean return", "95 % interval", "median", "min", "max", title=title)
     for way, row in found.items():
         cells = [f"{row[name]:.2f}" for name in ("median", "min", "max")]
-        interval = f"{row['low']:.2f} to {row['high']:.2f}"
+        interval = "–" if row["low"] is None else f"{row['low']:.2f} to {row['high']:.2f}"
         table.add_row(way, f"{row['mean']:.2f}", interval, *cells)
     Console(highlight=False).print(table)

@@ -11,7 +11,7 @@ from mviq.paper.artefacts import ARTEFACTS, Artefact
 from mviq.paper.experiments import SCALES, Scale
 
 if TYPE_CHECKING:  # help and lists must not wait for torch and Matplotlib
-    from mviq.paper.drawing import Drawing
+    from mviq.paper.reproduction import Reproduction
 
 _DESCRIPTION = """\
 Make a figure or table of the paper again: the picture (PNG and SVG), the numbers behind it (CSV),
@@ -108,8 +108,8 @@ def _make(artefact: Artefact, options: argparse.Namespace) -> int:
 
     _check_place(_place(artefact, options))
     with Console(stderr=True).status(f"making {artefact.name}"):
-        drawing = artefact.make()
-    _write(artefact, drawing, options)
+        made = artefact.make()
+    _write(artefact, made, options)
     return 0
 
 
@@ -129,12 +129,12 @@ def _study(artefact: Artefact, options: argparse.Namespace) -> int:
         if outcome.stopped:
             print(f"stopped; the same command continues {directory}")
             return 130
-        drawing = drawn(artefact, scale, directory)
+        made = drawn(artefact, scale, directory)
     except (RunError, ValueError) as mistake:
         raise UsageError(f"paper: {mistake}") from None
     except OSError as mistake:
         raise UsageError(f"paper: cannot use {mistake.filename}: {mistake.strerror}") from None
-    _write(artefact, drawing, options)
+    _write(artefact, made, options)
     print(f"the study: {directory} ('mviq report {directory}' shows all of it)")
     ended = [run.state in ("finished", "diverged") for run in outcome.runs]
     if not all(ended):
@@ -160,17 +160,17 @@ def _check_place(directory: Path) -> None:
         raise UsageError(f"paper: cannot write: {mistake}") from None
 
 
-def _write(artefact: Artefact, drawing: "Drawing", options: argparse.Namespace) -> None:
+def _write(artefact: Artefact, made: "Reproduction", options: argparse.Namespace) -> None:
     from mviq.cli.paper_output import report
-    from mviq.paper.drawing import as_markdown, files
+    from mviq.paper.reproduction import as_markdown, files
     from mviq.storage import write_files
 
     try:
-        text = as_markdown(artefact.shows, artefact.claim, drawing)
-        contents = {**files(drawing), f"{artefact.name}.md": text}
+        text = as_markdown(artefact.shows, artefact.claim, made)
+        contents = {**files(made), f"{artefact.name}.md": text}
         paths = write_files(contents, _place(artefact, options), options.force)
     except FileExistsError as mistake:
         raise UsageError(f"paper: {mistake}; use --force to replace it") from None
     except OSError as mistake:
         raise UsageError(f"paper: cannot write: {mistake}") from None
-    report(artefact, drawing, paths)
+    report(artefact, made, paths)

@@ -13,7 +13,7 @@ from mviq.paper.artefacts import ARTEFACTS, Artefact
 from mviq.paper.experiments import SCALES, TIMES
 
 if TYPE_CHECKING:  # the list must not wait for Matplotlib
-    from mviq.paper.drawing import Drawing
+    from mviq.paper.reproduction import Reproduction
 
 _COLOURS = {True: "green", False: "red", None: "yellow"}
 
@@ -35,22 +35,22 @@ def _cost(artefact: Artefact) -> str:
     return "\n".join(f"{scale}: {artefact.experiment.cost(scale)}" for scale in SCALES)
 
 
-def report(artefact: Artefact, drawing: "Drawing", paths: Sequence[Path]) -> None:
+def report(artefact: Artefact, made: "Reproduction", paths: Sequence[Path]) -> None:
     """Print the claim, the verdict, every finding, the settings and where the files are."""
-    from mviq.paper.drawing import ANSWERS, by_claim, spoken_verdict
+    from mviq.paper.reproduction import ANSWERS, by_claim, whole_verdict
 
     console = Console(highlight=False)
     console.print(f"[bold]{artefact.name}[/]: {artefact.shows}")
     console.print(f"the paper's claim: {artefact.claim}")
-    console.print(f"[bold]verdict: {spoken_verdict(drawing)}[/]")
-    for claim, tests in by_claim(drawing.findings).items():
+    console.print(f"[bold]verdict: {whole_verdict(made)}[/]")
+    for claim, tests in by_claim(made.findings).items():
         console.print(f"[bold]{claim}[/]")
         table = Table.grid(padding=(0, 2, 0, 0))
         for test in tests:
             answer = Text(ANSWERS[test.holds], style=_COLOURS[test.holds])
             table.add_row("", answer, test.where, Text(test.measured))
         console.print(table)
-    for setting in drawing.settings:
+    for setting in made.settings:
         console.print(Padding(setting, (0, 0, 0, 2)), markup=False)
     for path in paths:
         print(path)

@@ -92,12 +92,12 @@ def _formats(text: str) -> list[str]:
 def _make(options: argparse.Namespace, formats: list[str]) -> "tuple[Report, list[Path]]":
     from rich.console import Console
 
-    from mviq.reports.comparison import Choices
+    from mviq.reports.comparison import ReportChoices
     from mviq.reports.report import files, make_report, remove_others
     from mviq.storage import check_writable, write_files
 
     own = options.out is None
-    choices = Choices(
+    choices = ReportChoices(
         metric=options.metric,
         last=options.last,
         baseline=options.baseline,
@@ -146,7 +146,7 @@ def print_summary(report: "Report") -> None:
     from mviq.reports.tables import GAP
 
     console = Console(highlight=False)
-    said = report.verdict
+    said = report.conclusion
     console.print(Text(said.headline, style="bold"))
     for sentence in said.sentences:
         console.print(Text(sentence))

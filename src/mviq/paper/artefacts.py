@@ -9,7 +9,7 @@ from mviq.paper import experiments
 from mviq.paper.experiments import Experiment
 
 if TYPE_CHECKING:  # the list must not cost the seconds that torch and Matplotlib take to import
-    from mviq.paper.drawing import Drawing
+    from mviq.paper.reproduction import Reproduction
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,12 @@ class Artefact:
     """Module and function that draw it, of nothing or of the runs of its experiment."""
     experiment: Experiment | None = None
 
-    def make(self, *data: Any) -> "Drawing":
+    def make(self, *data: Any) -> "Reproduction":
         """Compute and draw it; an artefact with an experiment needs the data of its study."""
         module, function = self.maker.split(":")
-        found: Callable[..., Drawing] = getattr(import_module(f"mviq.paper.{module}"), function)
-        return found(*data)
+        make: Callable[..., Reproduction]
+        make = getattr(import_module(f"mviq.paper.{module}"), function)
+        return make(*data)
 
 
 ARTEFACTS = {
@@ -94,13 +95,13 @@ ARTEFACTS = {
             name="table1",
             shows="the settings for Gym, beside our presets",
             claim="the experiments had these settings (tested: our preset has them)",
-            maker="tables:first",
+            maker="printed_tables:first",
         ),
         Artefact(
             name="table2",
             shows="the settings for Atari, beside our preset",
             claim="the experiments had these settings (tested: our preset has them)",
-            maker="tables:second",
+            maker="printed_tables:second",
         ),
         Artefact(
             name="sweep",

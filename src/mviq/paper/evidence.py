@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from mviq.paper.artefacts import Artefact
-from mviq.paper.drawing import Drawing
 from mviq.paper.experiments import Experiment, Scale
-from mviq.reports.reading import read_study
+from mviq.paper.reproduction import Reproduction
+from mviq.reports.reading import load_study
 from mviq.studies.directory import StudyDirectory
 from mviq.studies.file import study_from
 from mviq.studies.running import Options, Outcome, run_study
@@ -22,17 +22,17 @@ def gathered(
     return directory.path, run_study(study, directory, options, say)
 
 
-def drawn(artefact: Artefact, scale: Scale, study: Path) -> Drawing:
+def drawn(artefact: Artefact, scale: Scale, study: Path) -> Reproduction:
     """Return an artefact made of the runs of its study; at scale ``smoke`` nothing is decided."""
     experiment = _experiment(artefact)
-    drawing = artefact.make(read_study(study))
-    findings = drawing.findings
+    made = artefact.make(load_study(study))
+    findings = made.findings
     if scale == "smoke":
         findings = [replace(finding, holds=None) for finding in findings]
     remark = f"scale {scale}: {experiment.cost(scale)}; {experiment.remarks[scale]}"
     return replace(
-        drawing,
-        settings=(remark, *drawing.settings),
+        made,
+        settings=(remark, *made.settings),
         findings=findings,
         proviso=experiment.stand_in(scale),
     )

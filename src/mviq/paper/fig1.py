@@ -8,15 +8,23 @@ upper row is the paper's figure, the lower row its counterpart in mviq's convent
 import math
 from collections.abc import Callable, Sequence
 
-import matplotlib
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from mviq.paper.curves import Curve, curve, data_of, draw_family, point, points, two_rows
-from mviq.paper.drawing import Drawing, Finding
-from mviq.reports.style import BLUE, ORANGE, STYLE, settle
+from mviq.drawing.style import in_style
+from mviq.paper.family_curves import (
+    FamilyCurve,
+    curve,
+    data_of,
+    draw_family,
+    draw_points,
+    point,
+    points,
+    two_rows,
+)
+from mviq.paper.reproduction import Finding, Reproduction
 from mviq.tsallis import exp_q, exp_q_physics, log_q, log_q_physics
 
 INDICES = (1, 2, 3, 4, 5)
@@ -29,10 +37,10 @@ SETTINGS = (
 Deformed = Callable[[Tensor, float], Tensor]
 
 
-def make() -> Drawing:
+def make() -> Reproduction:
     """Compute the curves, draw them, and test the caption's claims."""
     curves = compute()
-    return Drawing("fig1", draw(curves), data_of(curves), SETTINGS, findings(curves))
+    return Reproduction("fig1", draw(curves), data_of(curves), SETTINGS, findings(curves))
 
 
 def gaussian(x: Tensor, mean: float | Tensor, deviation: float | Tensor) -> Tensor:
@@ -57,7 +65,7 @@ def slope(function: Deformed, x: Tensor, q: float) -> Tensor:
     return torch.autograd.grad(function(x, q).sum(), x)[0]
 
 
-def compute() -> list[Curve]:
+def compute() -> list[FamilyCurve]:
     """Return every curve of the figure, panel by panel."""
     positive, line, actions = _grid(0.02, 3, 597), _grid(-3, 2, 501), _actions()
     areas = {q: torch.trapezoid(component(actions, q), actions).item() for q in INDICES}
@@ -73,7 +81,7 @@ def compute() -> list[Curve]:
     ]
 
 
-def _exponential_up_to_its_pole(q: int) -> Curve:
+def _exponential_up_to_its_pole(q: int) -> FamilyCurve:
     # exp_q is infinite from x = 1/(q−1) on: points chosen by their height follow it up the pole.
     heights = _grid(1, 8, 401)
     x = torch.cat([_grid(-3, 0, 301)[:-1], log_q_physics(heights, q)])
@@ -88,7 +96,7 @@ def _actions() -> Tensor:
     return _grid(MEAN - 6 * DEVIATION, MEAN + 6 * DEVIATION, 601)
 
 
-def findings(curves: Sequence[Curve]) -> list[Finding]:
+def findings(curves: Sequence[FamilyCurve]) -> list[Finding]:
     """Test each claim of the caption wherever it could hold: both conventions, both halves."""
     above, below = _grid(1, 3, 201)[1:], _grid(0, 1, 201)[1:-1]
     # All five are finite below the nearest pole, 1/4, and positive above the nearest zero, −1/4.
@@ -135,7 +143,7 @@ def _standard_at_one() -> Finding:
     return Finding("q = 1 is the standard case", "physics and mviq", measured, worst < 1e-6)
 
 
-def _entropy_flatter(curves: Sequence[Curve]) -> Finding:
+def _entropy_flatter(curves: Sequence[FamilyCurve]) -> Finding:
     _, areas = points(curves, "entropy_area")
     _, slopes = points(curves, "entropy_steepest_slope")
     measured = (
@@ -154,19 +162,19 @@ def _one_entropy() -> Finding:
     return Finding("one entropy, same q in both", "physics and mviq", measured, worst < 1e-12)
 
 
-def draw(curves: Sequence[Curve]) -> Figure:
+@in_style
+def draw(curves: Sequence[FamilyCurve]) -> Figure:
     """Draw the paper's three panels, and mviq's counterparts below."""
-    with matplotlib.rc_context(STYLE):
-        figure, panels, mirrored = two_rows(
-            "The paper’s figure, in the physics convention of its eq. (2)",
-            "The same in mviq’s convention: the index $q$ becomes $2-q$",
-        )
-        for row, convention in ((panels, "physics"), (mirrored, "mviq")):
-            _draw_logarithm(row[0], curves, convention)
-            _draw_exponential(row[1], curves, convention)
-        _draw_component(panels[2], curves)
-        _draw_flatness(mirrored[2], curves)
-        return settle(figure)
+    figure, panels, mirrored = two_rows(
+        "The paper’s figure, in the physics convention of its eq. (2)",
+        "The same in mviq’s convention: the index $q$ becomes $2-q$",
+    )
+    for row, convention in ((panels, "physics"), (mirrored, "mviq")):
+        _draw_logarithm(row[0], curves, convention)
+        _draw_exponential(row[1], curves, convention)
+    _draw_component(panels[2], curves)
+    _draw_flatness(mirrored[2], curves)
+    return figure
 
 
 _LOG_TITLE = {
@@ -188,7 +196,7 @@ _EXP_NOTE = {
 }
 
 
-def _draw_logarithm(axes: Axes, curves: Sequence[Curve], convention: str) -> None:
+def _draw_logarithm(axes: Axes, curves: Sequence[FamilyCurve], convention: str) -> None:
     draw_family(axes, curves, f"log_{convention}")
     axes.axvline(1, color="0.5", linewidth=0.8)
     _note(axes, *_LOG_NOTE[convention])
@@ -197,7 +205,7 @@ def _draw_logarithm(axes: Axes, curves: Sequence[Curve], convention: str) -> Non
     axes.legend(loc="lower right", handlelength=3.2)
 
 
-def _draw_exponential(axes: Axes, curves: Sequence[Curve], convention: str) -> None:
+def _draw_exponential(axes: Axes, curves: Sequence[FamilyCurve], convention: str) -> None:
     draw_family(axes, curves, f"exp_{convention}")
     axes.axvline(0, color="0.5", linewidth=0.8)
     _note(axes, *_EXP_NOTE[convention])
@@ -209,7 +217,7 @@ def _note(axes: Axes, text: str, x: float, y: float) -> None:
     axes.text(x, y, text, ha="center", va="center", color="0.3", style="italic")
 
 
-def _draw_component(axes: Axes, curves: Sequence[Curve]) -> None:
+def _draw_component(axes: Axes, curves: Sequence[FamilyCurve]) -> None:
     draw_family(axes, curves, "entropy_component")
     axes.set(xlim=(MEAN - 4.5, MEAN + 4.5), ylim=(0, 0.4), xlabel="$a$")
     axes.set_ylabel(r"$-\pi^q\,\ln_q\pi$")
@@ -217,11 +225,9 @@ def _draw_component(axes: Axes, curves: Sequence[Curve]) -> None:
     _note(axes, "flatter\nwith $q$", MEAN + 3, 0.3)
 
 
-def _draw_flatness(axes: Axes, curves: Sequence[Curve]) -> None:
-    axes.plot(*points(curves, "entropy_area"), "o-", color=BLUE, label=r"area, $S_q(\pi)$")
-    axes.plot(
-        *points(curves, "entropy_steepest_slope"), "s--", color=ORANGE, label="steepest slope"
-    )
+def _draw_flatness(axes: Axes, curves: Sequence[FamilyCurve]) -> None:
+    labels = {"entropy_area": r"area, $S_q(\pi)$", "entropy_steepest_slope": "steepest slope"}
+    draw_points(axes, curves, labels)
     axes.set(ylim=(0, None), xticks=INDICES, xlabel="$q$", ylabel="area, slope of the component")
     axes.set_title(r"the same component, here $-\pi\,\ln_q\pi$")
     axes.legend()

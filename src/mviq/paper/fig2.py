@@ -7,17 +7,26 @@ divergence covers the mass, how the support shrinks with q, and what a lower tem
 
 from collections.abc import Sequence
 
-import matplotlib
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from torch import Tensor
 
-from mviq.paper.curves import Curve, curve, data_of, draw_family, of_panel, point, points, two_rows
-from mviq.paper.drawing import Drawing, Finding
+from mviq.drawing.style import BLUE, in_style
+from mviq.paper.family_curves import (
+    FamilyCurve,
+    curve,
+    data_of,
+    draw_family,
+    draw_points,
+    of_panel,
+    point,
+    points,
+    two_rows,
+)
 from mviq.paper.fig1 import gaussian
-from mviq.reports.style import BLUE, ORANGE, STYLE, settle
+from mviq.paper.reproduction import Finding, Reproduction
 from mviq.tsallis import divergence, exp_q_physics, log_q, log_q_physics, policy, support
 
 INDICES = (1, 2, 3, 4, 5)
@@ -41,10 +50,10 @@ SETTINGS = (
 )
 
 
-def make() -> Drawing:
+def make() -> Reproduction:
     """Compute the curves, draw them, and test the caption's claims."""
     curves = compute()
-    return Drawing("fig2", draw(curves), data_of(curves), SETTINGS, findings(curves))
+    return Reproduction("fig2", draw(curves), data_of(curves), SETTINGS, findings(curves))
 
 
 def component(x: Tensor, q: float) -> Tensor:
@@ -68,14 +77,14 @@ def _normalised(weights: Tensor) -> Tensor:
     return weights / weights.sum(-1, keepdim=True)
 
 
-def compute() -> list[Curve]:
+def compute() -> list[FamilyCurve]:
     """Return every curve of the figure, panel by panel."""
     line = torch.linspace(-7, 10, 851, dtype=torch.float64)
     components = [curve("tkl_component", q, line, component(line, q)) for q in INDICES]
     return [*components, *_policies(), *_nearest_gaussians(), *_supports()]
 
 
-def _policies() -> list[Curve]:
+def _policies() -> list[FamilyCurve]:
     axis = actions()
     values = boltzmann(axis)
     colder = TEMPERATURE / (LARGE - 1)
@@ -87,7 +96,7 @@ def _policies() -> list[Curve]:
     ]
 
 
-def _supports() -> list[Curve]:
+def _supports() -> list[FamilyCurve]:
     """Return the share of actions kept along q at one τ, and along τ/(q−1) at q = 2."""
     values = boltzmann(actions())
     exact = [
@@ -105,7 +114,7 @@ def _share_kept(values: Tensor, q: float, temperature: float) -> float:
     return support(values, q, temperature).double().mean().item()
 
 
-def _nearest_gaussians() -> list[Curve]:
+def _nearest_gaussians() -> list[FamilyCurve]:
     """Return the widths of the Gaussians g that minimise D_q(input‖g) and D_q(g‖input)."""
     axis = actions(8, 201)  # far enough that no Gaussian is cut off at the ends
     means = torch.linspace(-2.5, 2.5, 51, dtype=torch.float64)
@@ -121,7 +130,7 @@ def _nearest_gaussians() -> list[Curve]:
     ]
 
 
-def findings(curves: Sequence[Curve]) -> list[Finding]:
+def findings(curves: Sequence[FamilyCurve]) -> list[Finding]:
     """Test each claim of the caption."""
     return [
         _kl_at_one(curves),
@@ -136,19 +145,19 @@ def findings(curves: Sequence[Curve]) -> list[Finding]:
     ]
 
 
-def _stacked(curves: Sequence[Curve]) -> tuple[Tensor, Tensor]:
+def _stacked(curves: Sequence[FamilyCurve]) -> tuple[Tensor, Tensor]:
     family = of_panel(curves, "tkl_component")
     return torch.from_numpy(family[0].x), torch.stack([torch.from_numpy(c.y) for c in family])
 
 
-def _kl_at_one(curves: Sequence[Curve]) -> Finding:
+def _kl_at_one(curves: Sequence[FamilyCurve]) -> Finding:
     x, heights = _stacked(curves)
     area, closed = torch.trapezoid(heights[0], x).item(), (MEANS[1] - MEANS[0]) ** 2 / 2
     measured = f"area at q = 1: {area:.6f}; KL in closed form: {closed:.6f}"
     return Finding("q = 1 is KL", "physics and mviq", measured, abs(area - closed) < 1e-9)
 
 
-def _one_divergence(curves: Sequence[Curve]) -> Finding:
+def _one_divergence(curves: Sequence[FamilyCurve]) -> Finding:
     x, heights = _stacked(curves)
     first, second = (gaussian(x, mean, 1.0) for mean in MEANS)
     physics = torch.stack([-first * log_q_physics(second / first, q) for q in INDICES])
@@ -157,7 +166,7 @@ def _one_divergence(curves: Sequence[Curve]) -> Finding:
     return Finding("one divergence, same q in both", "physics and mviq", measured, gap < 1e-12)
 
 
-def _large_ratios_cost_more(curves: Sequence[Curve]) -> Finding:
+def _large_ratios_cost_more(curves: Sequence[FamilyCurve]) -> Finding:
     x, heights = _stacked(curves)
     rises = (heights.diff(dim=0) > 0).all(0)[x < sum(MEANS) / 2]  # there π1 > π2
     areas = torch.trapezoid(heights, x)
@@ -168,7 +177,7 @@ def _large_ratios_cost_more(curves: Sequence[Curve]) -> Finding:
     return Finding("large π1/π2 cost more", "physics and mviq", measured, bool(rises.all()))
 
 
-def _covers(where: str, curves: Sequence[Curve], panel: str) -> Finding:
+def _covers(where: str, curves: Sequence[FamilyCurve], panel: str) -> Finding:
     """Test covering by its meaning: the Gaussian nearest to two modes is wider than under KL."""
     _, widths = points(curves, panel)
     measured = (
@@ -179,7 +188,7 @@ def _covers(where: str, curves: Sequence[Curve], panel: str) -> Finding:
     return Finding("more covering than KL", where, measured, wider)
 
 
-def _truncation_grows(curves: Sequence[Curve]) -> Finding:
+def _truncation_grows(curves: Sequence[FamilyCurve]) -> Finding:
     q, kept = points(curves, "support_exact")
     shares = dict(zip(q.tolist(), kept.tolist(), strict=True))
     measured = (
@@ -242,24 +251,24 @@ def _same_support(values: Tensor, temperature: float, name: str) -> Finding:
     return Finding("same effect through τ", f"mviq, q = {MODERATE} and {name}", measured, same)
 
 
-def draw(curves: Sequence[Curve]) -> Figure:
+@in_style
+def draw(curves: Sequence[FamilyCurve]) -> Figure:
     """Draw the paper's three panels, and the measurements below."""
     colder = rf"$q={MODERATE}$, $\tau={TEMPERATURE}/{LARGE - 1}$ in place of $q={LARGE}$"
-    with matplotlib.rc_context(STYLE):
-        figure, panels, measured = two_rows(
-            "The paper’s figure; policies in mviq’s convention of $q$",
-            "The measurements behind its claims",
-        )
-        _draw_component(panels[0], curves)
-        _draw_policy(panels[1], curves, "policy_q2", rf"$q={MODERATE}$, $\tau={TEMPERATURE}$")
-        _draw_policy(panels[2], curves, "policy_q50", rf"$q={LARGE}$, $\tau={TEMPERATURE}$")
-        _draw_widths(measured[0], curves)
-        _draw_supports(measured[1], curves)
-        _draw_policy(measured[2], curves, "policy_q2_colder", colder)
-        return settle(figure)
+    figure, panels, measured = two_rows(
+        "The paper’s figure; policies in mviq’s convention of $q$",
+        "The measurements behind its claims",
+    )
+    _draw_component(panels[0], curves)
+    _draw_policy(panels[1], curves, "policy_q2", rf"$q={MODERATE}$, $\tau={TEMPERATURE}$")
+    _draw_policy(panels[2], curves, "policy_q50", rf"$q={LARGE}$, $\tau={TEMPERATURE}$")
+    _draw_widths(measured[0], curves)
+    _draw_supports(measured[1], curves)
+    _draw_policy(measured[2], curves, "policy_q2_colder", colder)
+    return figure
 
 
-def _draw_component(axes: Axes, curves: Sequence[Curve]) -> None:
+def _draw_component(axes: Axes, curves: Sequence[FamilyCurve]) -> None:
     draw_family(axes, curves, "tkl_component")
     axes.set(xlim=(-3, 7), xlabel="$a$", ylabel="Tsallis KL component")
     axes.set_title(
@@ -268,7 +277,7 @@ def _draw_component(axes: Axes, curves: Sequence[Curve]) -> None:
     axes.legend(handlelength=3.2)
 
 
-def _draw_policy(axes: Axes, curves: Sequence[Curve], panel: str, setting: str) -> None:
+def _draw_policy(axes: Axes, curves: Sequence[FamilyCurve], panel: str, setting: str) -> None:
     (given,), (result,) = of_panel(curves, "boltzmann"), of_panel(curves, panel)
     kept = result.y > 0
     x, y, few = result.x[kept], result.y[kept], kept.sum() < 10
@@ -287,29 +296,20 @@ def _draw_policy(axes: Axes, curves: Sequence[Curve], panel: str, setting: str) 
     axes.legend(loc="upper right")
 
 
-def _draw_widths(axes: Axes, curves: Sequence[Curve]) -> None:
-    axes.plot(
-        *points(curves, "width_as_reference"),
-        "o-",
-        color=BLUE,
-        label=r"$g$ as reference: min $D_q(\pi\Vert g)$",
-    )
-    axes.plot(
-        *points(curves, "width_as_policy"),
-        "s--",
-        color=ORANGE,
-        label=r"$g$ as policy: min $D_q(g\Vert\pi)$",
-    )
+def _draw_widths(axes: Axes, curves: Sequence[FamilyCurve]) -> None:
+    labels = {
+        "width_as_reference": r"$g$ as reference: min $D_q(\pi\Vert g)$",
+        "width_as_policy": r"$g$ as policy: min $D_q(g\Vert\pi)$",
+    }
+    draw_points(axes, curves, labels)
     axes.set(ylim=(0, 2.9), xticks=INDICES, xlabel="$q$", ylabel="standard deviation of $g$")
     axes.set_title(r"Gaussian $g$ nearest to the two-mode input $\pi$")
     axes.legend(loc="upper right")
 
 
-def _draw_supports(axes: Axes, curves: Sequence[Curve]) -> None:
-    axes.plot(*points(curves, "support_exact"), "o-", color=BLUE, label=r"index $q$, at $\tau$")
-    axes.plot(
-        *points(curves, "support_sparsemax"), "s--", color=ORANGE, label=r"index 2, at $\tau/(q-1)$"
-    )
+def _draw_supports(axes: Axes, curves: Sequence[FamilyCurve]) -> None:
+    exact, paired = r"index $q$, at $\tau$", r"index 2, at $\tau/(q-1)$"
+    draw_points(axes, curves, {"support_exact": exact, "support_sparsemax": paired})
     axes.set(xscale="log", yscale="log", xlabel="$q$", ylabel="share of actions kept")
     axes.set_title(rf"actions kept at $\tau={TEMPERATURE}$, or at $\tau/(q-1)$")
     axes.set_xticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])

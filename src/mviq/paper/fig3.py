@@ -4,29 +4,28 @@ The paper's claims: the difference settles, around −0.5; the residual grows wi
 5 and is negligible at 2. What that means in numbers is ours, and printed with the figure.
 """
 
+from dataclasses import replace
 from itertools import pairwise
 
-import matplotlib
 import numpy as np
 
-from mviq.paper.drawing import Drawing, Finding
+from mviq.drawing.panels import Maths, Panel, value_range
 from mviq.paper.learning import (
     Learning,
-    Line,
     above,
     change,
     confidence,
-    data_of,
+    curve_panel,
     difference,
+    in_words,
     learning,
-    spoken,
+    reproduction,
     within,
 )
-from mviq.paper.panels import draw_lines, grid_of
+from mviq.paper.reproduction import Finding, Reproduction
 from mviq.reports.reading import StudyData
 from mviq.reports.statistics import Interval, interval, mean
 from mviq.reports.statistics.checks import Array
-from mviq.reports.style import STYLE, settle
 
 GAP, RESIDUAL = "tsallis/gap_minus_log", "tsallis/residual"
 TITLES = {GAP: r"$Q-\mathcal{M}_qQ-\ln_q\pi$", RESIDUAL: "$R_q$"}
@@ -43,81 +42,68 @@ SETTINGS = (
 )
 
 
-def make(data: StudyData) -> Drawing:
+def make(data: StudyData) -> Reproduction:
     """Draw both panels and test both claims."""
-    found = {metric: learning(data, metric, "finished") for metric in TITLES}
-    lines = [line for metric in TITLES for line in _lines(found[metric], TITLES[metric])]
-    with matplotlib.rc_context(STYLE):
-        figure, panels = grid_of(list(TITLES.values()), width=4.2, height=3.2)
-        draw_lines(panels, lines, "")
-        axes = panels[TITLES[RESIDUAL]]
-        axes.set_yscale("symlog", linthresh=1e-3)
-        axes.set_ylim(bottom=0)
-        settle(figure)
-    residual = found[RESIDUAL]
-    findings = [*_settles(found[GAP]), *_grows(residual), _jumps(residual), _negligible(residual)]
-    notes = dict.fromkeys(note for one in found.values() for note in one.notes)
-    return Drawing("fig3", figure, data_of(lines), (*SETTINGS, *notes), findings)
+    results = {metric: learning(data, metric, "finished") for metric in TITLES}
+    residual = results[RESIDUAL]
+    findings = [*_settles(results[GAP]), *_grows(residual), _jumps(residual), _negligible(residual)]
+    notes = dict.fromkeys(note for one in results.values() for note in one.notes)
+    panels = [_panel(results[metric]) for metric in TITLES]
+    return reproduction("fig3", panels, (*SETTINGS, *notes), findings)
 
 
-def _lines(found: Learning, title: str) -> list[Line]:
-    (env,) = found.envs
-    least = 0.0 if found.metric == RESIDUAL else -np.inf
-    return [
-        (title, label, found.steps(label), confidence(found.of(label, env), least))
-        for label in found.curves
-    ]
+def _panel(results: Learning) -> Panel:
+    (env,) = results.envs
+    least = 0.0 if results.metric == RESIDUAL else -np.inf
+    panel = curve_panel(results, env, results.curves, lambda curves: confidence(curves, least))
+    panel = replace(panel, title=Maths(TITLES[results.metric]), y_title="")
+    if results.metric != RESIDUAL:
+        return panel
+    return replace(panel, linear_below=1e-3, limits=(0.0, value_range(panel)[1]))
 
 
-def _settles(found: Learning) -> list[Finding]:
+def _settles(results: Learning) -> list[Finding]:
     findings = []
-    for label in found.curves:
-        third, last = _quarter(found, label, 2), _quarter(found, label, 3)
+    for label in results.curves:
+        third, last = _quarter(results, label, 2), _quarter(results, label, 3)
         moved, end = change(last, third), interval(mean, last)
         away = Interval(*(x - CONSTANT for x in (end.estimate, end.low, end.high)))
-        findings += [
-            Finding(
-                "the difference settles", label, f"moves by {spoken(moved)}", within(moved, SETTLED)
-            ),
-            Finding(
-                f"the difference is around {CONSTANT:g}",
-                label,
-                f"at the end {spoken(end)}",
-                within(away, NEAR),
-            ),
-        ]
+        said = f"moves by {in_words(moved)}"
+        findings.append(Finding("the difference settles", label, said, within(moved, SETTLED)))
+        claim, said = f"the difference is around {CONSTANT:g}", f"at the end {in_words(end)}"
+        findings.append(Finding(claim, label, said, within(away, NEAR)))
     return findings
 
 
-def _quarter(found: Learning, label: str, number: int) -> Array:
+def _quarter(results: Learning, label: str, number: int) -> Array:
     """Return each seed's mean over a quarter of its steps, as scores of one task."""
-    curves, steps = found.of(label, found.envs[0]), found.steps(label)
+    curves, steps = results.of(label, results.envs[0]), results.steps(label)
     last = steps[-1] * np.array([number, number + 1]) / 4
     inside = (steps > last[0]) & (steps <= last[1])
     mean: Array = curves[:, inside].mean(axis=1, keepdims=True)
     return mean
 
 
-def _grows(found: Learning) -> list[Finding]:
+def _grows(results: Learning) -> list[Finding]:
     findings = []
-    for small, large in pairwise(found.curves):
-        more = difference(found.area(large), found.area(small))
+    for small, large in pairwise(results.curves):
+        more = difference(results.area(large), results.area(small))
         where = f"{small} to {large}"
-        findings.append(Finding("R_q grows with q", where, f"by {spoken(more)}", above(more)))
+        findings.append(Finding("R_q grows with q", where, f"by {in_words(more)}", above(more)))
     return findings
 
 
-def _jumps(found: Learning) -> Finding:
+def _jumps(results: Learning) -> Finding:
     """Compare the last increase with the one before."""
-    areas = [found.area(f"q={q}") for q in (3, 4, 5)]
+    areas = [results.area(f"q={q}") for q in (3, 4, 5)]
     jump = interval(lambda x, y, z: (mean(z) - mean(y)) - (mean(y) - mean(x)), *areas)
-    measured = f"more than from 3 to 4 by {spoken(jump)}"
+    measured = f"more than from 3 to 4 by {in_words(jump)}"
     return Finding("R_q jumps", "q=4 to q=5", measured, above(jump))
 
 
-def _negligible(found: Learning) -> Finding:
+def _negligible(results: Learning) -> Finding:
     """Compare the residual of q = 2 with a share of the largest, without dividing by that."""
-    least, largest = found.area("q=2"), found.area("q=5")
+    least, largest = results.area("q=2"), results.area("q=5")
     below = interval(lambda x, y: NEGLIGIBLE * mean(y) - mean(x), least, largest)
-    measured = f"on average {spoken(interval(mean, least))}, at q = 5 {mean(largest):.3g}"
+    measured = f"on average {in_words(interval(mean, least))}, at q = 5 {mean(largest):.3g}"
     return Finding("R_q is negligible", "q=2", measured, above(below))

@@ -8,34 +8,30 @@ neither drawn nor counted, but named.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, SymmetricalLogLocator
 
-from mviq.paper.drawing import Data, Drawing, Finding
+from mviq.drawing.figures import draw
+from mviq.drawing.panels import FigureData, Panel, Series
+from mviq.drawing.style import looks
 from mviq.paper.experiments import M_VI, TSALLIS_VI
 from mviq.paper.fig4 import OURS
-from mviq.paper.learning import Learning, above, learning, spoken, unitless
-from mviq.paper.panels import grid_of, short
+from mviq.paper.learning import Learning, above, in_words, learning, unitless
+from mviq.paper.reproduction import Data, Finding, Reproduction
 from mviq.reports.reading import StudyData
 from mviq.reports.statistics import (
-    ATARI,
     Interval,
-    atari_game,
+    atari_reference,
     interval,
     percent_improvement,
     referenced_improvement,
 )
 from mviq.reports.statistics.checks import Array
-from mviq.reports.style import BLUE, ORANGE, STYLE, settle
 
 BASELINES = (M_VI, TSALLIS_VI)
 LARGE, DOUBLE, EQUAL = 150.0, 50.0, 20.0
 """Percent above which an improvement is large, about a doubling, or one at all."""
 LINEAR = 100.0
 """Percent up to which the axis is linear; it is logarithmic beyond."""
-TICKS = (-1e4, -1e3, -100, -50, 0, 50, 100, 1e3, 1e4, 1e5, 1e6)
 SETTINGS = (
     "100 (MVI(2) − baseline) / |baseline|, means over seeds of the last tenth of the evaluations, "
     "95 % intervals",
@@ -61,33 +57,53 @@ class Improvement:
         return f"{len(self.games)} games against {self.baseline}"
 
 
-def make(data: StudyData) -> Drawing:
+def make(data: StudyData) -> Reproduction:
     """Draw the bars, sorted, and count them."""
-    found = learning(data)
-    over = [_improvement(found, baseline) for baseline in BASELINES]
-    with matplotlib.rc_context(STYLE):
-        height = max(2.2, 0.2 * len(found.envs) + 0.8)
-        figure, panels = grid_of([f"over {one}" for one in BASELINES], width=4.6, height=height)
-        for one, axes in zip(over, panels.values(), strict=True):
-            _draw(axes, one)
-        percent = f"percent improvement, logarithmic beyond ±{LINEAR:g}"
-        figure.supxlabel(percent, fontsize=STYLE["axes.labelsize"])
-        settle(figure)
+    results = learning(data)
+    over = [_improvement(results, baseline) for baseline in BASELINES]
     columns = ("baseline", "game", "percent improvement", "low", "high", "of the reference range")
     rows = [row for one in over for row in _rows(one)]
-    settings = (*SETTINGS, *(note for one in over for note in one.notes), *found.notes)
+    settings = (*SETTINGS, *(note for one in over for note in one.notes), *results.notes)
     findings = [_better_than_worse(over[0]), _doubles(over[1])]
-    return Drawing("fig5", figure, Data(columns, rows), settings, findings)
+    figure = draw(FigureData("fig5", "", "", tuple(map(_panel, over))), looks([OURS]))
+    return Reproduction("fig5", figure, Data(columns, rows), settings, findings)
 
 
-def _improvement(found: Learning, baseline: str) -> Improvement:
-    ours, theirs = found.last(OURS), found.last(baseline)
+def _panel(over: Improvement) -> Panel:
+    best_first = np.argsort(-over.percent.estimate)
+    columns = (x[best_first] for x in (over.percent.estimate, over.percent.low, over.percent.high))
+    series = Series(OURS, tuple(short(over.games[i]) for i in best_first), *columns)
+    low = min(over.percent.estimate.min(initial=0), -LINEAR)
+    high = max(over.percent.estimate.max(initial=0), LINEAR)
+    return Panel(
+        f"over {over.baseline}",
+        "",
+        f"percent improvement, logarithmic beyond ±{LINEAR:g}",
+        (series,),
+        "bars",
+        reference=0.0,
+        limits=(2 * low, 2 * high),  # longer intervals are cut by the frame
+        linear_below=LINEAR,
+    )
+
+
+def short(name: str) -> str:
+    """Return a name without what all Atari games share; another kind of game stays recognisable.
+
+    >>> short("ALE/Pong-v5"), short("MinAtar/Asterix-v1")
+    ('Pong', 'MinAtar/Asterix-v1')
+    """
+    return name.removeprefix("ALE/").removesuffix("-v5")
+
+
+def _improvement(results: Learning, baseline: str) -> Improvement:
+    ours, theirs = results.last(OURS), results.last(baseline)
     every = interval(percent_improvement, ours, theirs, per_task=True)
     known = ~np.isnan(every.estimate)
     percent = Interval(every.estimate[known], every.low[known], every.high[known])
     ours, theirs = ours[:, known], theirs[:, known]
-    games = tuple(env for env, is_known in zip(found.envs, known, strict=True) if is_known)
-    left_out = [env for env in found.envs if env not in games]
+    games = tuple(env for env, is_known in zip(results.envs, known, strict=True) if is_known)
+    left_out = [env for env in results.envs if env not in games]
     # Some resample of several seeds has a baseline of zero, so that the formula has no value.
     enough = np.minimum(*((~np.isnan(own)).sum(axis=0) for own in (ours, theirs))) > 1
     unsure = [games[i] for i in np.flatnonzero(np.isnan(percent.low) & enough)]
@@ -112,34 +128,11 @@ def _rows(over: Improvement) -> list[tuple[str, str, float, float, float, float]
 
 def _referenced(over: Improvement) -> Array:
     """Return the improvement in percent of the range from random to human play, or NaN."""
-    if not over.games or not all(env.startswith("ALE/") for env in over.games):
+    references = [one for env in over.games if (one := atari_reference(env)) is not None]
+    if not references or len(references) < len(over.games):
         return np.full(len(over.games), np.nan)
-    low, high = zip(*(ATARI[atari_game(env)] for env in over.games), strict=True)
+    low, high = zip(*references, strict=True)
     return referenced_improvement(over.ours, over.theirs, low, high)
-
-
-def _draw(axes: Axes, over: Improvement) -> None:
-    order = np.argsort(over.percent.estimate)  # the best at the top
-    shown, places = over.percent.estimate[order], range(len(order))
-    axes.set_axisbelow(True)
-    axes.barh(places, shown, color=np.where(shown < 0, ORANGE, BLUE).tolist(), alpha=0.75)
-    axes.hlines(places, over.percent.low[order], over.percent.high[order], color="0.1", lw=1)
-    axes.set_yticks(places, [short(over.games[i]) for i in order])
-    axes.grid(False, axis="y")
-    axes.set_ylim(-0.7, len(order) - 0.3)
-    axes.axvline(0, color="0.3", linewidth=0.8)
-    low, high = shown.min(initial=-LINEAR), shown.max(initial=LINEAR)
-    _prepare_axis(axes, 2 * low, 2 * high)  # longer intervals are cut by the frame
-
-
-def _prepare_axis(axes: Axes, low: float, high: float) -> None:
-    """Make the axis of percents linear in the middle and logarithmic beyond."""
-    axes.set_xscale("symlog", linthresh=LINEAR, linscale=1.2)
-    axes.set_xlim(low, high)
-    axes.set_xticks([tick for tick in TICKS if low <= tick <= high])
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}".replace("-", "−")))
-    between = SymmetricalLogLocator(base=10, linthresh=LINEAR, subs=range(2, 10))
-    axes.xaxis.set_minor_locator(between)
 
 
 def _counts(percent: Array) -> str:
@@ -185,6 +178,6 @@ def _share(
         # The floor: where seeds drawn again have a baseline of zero, the sign still counts.
         return of_percent(percent_improvement(new, old, floor=1e-9))
 
-    found = interval(estimator, *unitless(over.ours, over.theirs), bounds=bounds)
-    measured = f"{_counts(over.percent.estimate)}; {what} {spoken(found)}"
-    return Finding(claim, over.where, measured, above(found, level))
+    share = interval(estimator, *unitless(over.ours, over.theirs), bounds=bounds)
+    measured = f"{_counts(over.percent.estimate)}; {what} {in_words(share)}"
+    return Finding(claim, over.where, measured, above(share, level))

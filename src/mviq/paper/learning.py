@@ -5,13 +5,16 @@ A difference counts as decided when its 95 % interval says so, not when its esti
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mviq.paper.drawing import Data
-from mviq.reports.comparison import Which, counts, final_points
+from mviq.drawing.figures import draw
+from mviq.drawing.panels import FigureData, Panel, Series, rows_of
+from mviq.paper.looks import looks_of
+from mviq.paper.reproduction import Data, Finding, Reproduction
+from mviq.reports.comparison import Which, counts
 from mviq.reports.reading import Run, StudyData
 from mviq.reports.statistics import (
     Aligned,
@@ -25,6 +28,7 @@ from mviq.reports.statistics import (
     task_means,
 )
 from mviq.reports.statistics.checks import Array
+from mviq.runs.records import final_score
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class Learning:
 
     def last(self, label: str) -> Array:
         """Return the last scores ``(seeds, environments)``, which reports call final."""
-        return self.curves[label].final(final_points(self.steps(label).size))
+        return final_score(self.curves[label].curves)
 
     def first(self, label: str) -> Array:
         """Return the scores of the first point."""
@@ -63,7 +67,7 @@ def learning(data: StudyData, metric: str = "eval", which: Which = "ended") -> L
 
     A label of which nothing is known, because all its runs diverged too early, keeps its place.
     """
-    read = [(run, run.whole_record(metric)) for run in data.runs if counts(run, which)]
+    read = [(run, run.whole_curve(metric)) for run in data.runs if counts(run, which)]
     records = {
         label: [record for run, record in read if run.label == label] for label in data.labels
     }
@@ -104,12 +108,12 @@ def _troubles(data: StudyData, used: Collection[Run]) -> list[str]:
 
 def standard_error(curves: Array) -> Interval:
     """Return the mean of curves ``(seeds, points)``, one standard error below and above."""
-    found = task_means(curves)
+    means = task_means(curves)
     count = (~np.isnan(curves)).sum(axis=0)
     enough = np.where(count > 1, count, np.nan)
-    squares = np.nansum((curves - found) ** 2, axis=0)
+    squares = np.nansum((curves - means) ** 2, axis=0)
     error = np.sqrt(squares / (enough - 1) / enough)
-    return Interval(found, found - error, found + error)
+    return Interval(means, means - error, means + error)
 
 
 def confidence(curves: Array, least: float = -math.inf) -> Interval:
@@ -135,15 +139,15 @@ def more_often(new: Array, old: Array) -> Interval:
     so it is with three seeds of each in one task, not in two.
 
     >>> high, low = np.array([[4.0], [5.0], [6.0]]), np.array([[1.0], [2.0], [3.0]])
-    >>> spoken(more_often(high, low)), spoken(more_often(high.repeat(2, 1), low.repeat(2, 1)))
+    >>> in_words(more_often(high, low)), in_words(more_often(high.repeat(2, 1), low.repeat(2, 1)))
     ('1 [0, 1]', '1 [1, 1]')
     """
-    found = interval(probability_of_improvement, *unitless(new, old), bounds=(0.0, 1.0))
+    chance = interval(probability_of_improvement, *unitless(new, old), bounds=(0.0, 1.0))
     runs = [(~np.isnan(scores)).sum(axis=0).tolist() for scores in (new, old)]
     orders = math.prod(math.comb(m + n, m) for m, n in zip(*runs, strict=True))
-    if np.isnan(found.low) or 2 / orders <= 0.05:
-        return found
-    return replace(found, low=0.0, high=1.0)
+    if np.isnan(chance.low) or 2 / orders <= 0.05:
+        return chance
+    return replace(chance, low=0.0, high=1.0)
 
 
 def unitless(new: Array, old: Array) -> tuple[Array, Array]:
@@ -158,48 +162,55 @@ def unitless(new: Array, old: Array) -> tuple[Array, Array]:
     return new / unit, old / unit
 
 
-def above(found: Interval, level: float = 0.0) -> bool | None:
+def above(number: Interval, level: float = 0.0) -> bool | None:
     """Return whether a number lies above a level, None if its interval does not decide it.
 
     >>> above(Interval(2.0, 1.0, 3.0)), above(Interval(2.0, -1.0, 5.0)), above(Interval(-2, -3, -1))
     (True, None, False)
     """
-    return True if found.low > level else False if found.high < level else None
+    return True if number.low > level else False if number.high < level else None
 
 
-def within(found: Interval, tolerance: float) -> bool | None:
+def within(number: Interval, tolerance: float) -> bool | None:
     """Return whether a number is zero up to a tolerance, None if its interval does not decide it.
 
     >>> within(Interval(0.0, -0.1, 0.1), 0.2), within(Interval(1.0, 0.5, 1.5), 0.2)
     (True, False)
     """
-    if -tolerance <= found.low and found.high <= tolerance:
+    if -tolerance <= number.low and number.high <= tolerance:
         return True
-    return False if found.low > tolerance or found.high < -tolerance else None
+    return False if number.low > tolerance or number.high < -tolerance else None
 
 
-def spoken(found: Interval) -> str:
-    """Return a number with its interval, as people write it.
+def in_words(number: Interval) -> str:
+    """Return a number with its interval, or say why there is none.
 
-    >>> spoken(Interval(0.25, 0.125, 0.5))
+    >>> in_words(Interval(0.25, 0.125, 0.5))
     '0.25 [0.125, 0.5]'
     """
-    if np.isnan(found.estimate):
+    if np.isnan(number.estimate):
         return "no score"
-    if np.isnan(found.low):
-        return f"{found.estimate:.3g} (no interval: fewer than two seeds somewhere)"
-    return f"{found.estimate:.3g} [{found.low:.3g}, {found.high:.3g}]"
+    if np.isnan(number.low):
+        return f"{number.estimate:.3g} (no interval: fewer than two seeds somewhere)"
+    return str(number)
 
 
-Line = tuple[str, str, Array, Interval]
-"""A panel, a label, steps, and a number with its ribbon at each."""
+def curve_panel(
+    results: Learning, env: str, labels: Iterable[str], spread: Callable[[Array], Interval]
+) -> Panel:
+    """Return the learning curves of some labels in an environment, with their ribbons."""
+    series = []
+    for label in labels:
+        shown = spread(results.of(label, env))
+        steps = results.steps(label)
+        series.append(Series(label, steps, shown.estimate, shown.low, shown.high))
+    return Panel(env, "agent steps", "return", tuple(series))
 
 
-def data_of(lines: Sequence[Line]) -> Data:
-    """Return lines as a table."""
-    rows = [
-        (panel, label, int(step), float(y), float(low), float(high))
-        for panel, label, steps, found in lines
-        for step, y, low, high in zip(steps, found.estimate, found.low, found.high, strict=True)
-    ]
-    return Data(("panel", "label", "step", "mean", "low", "high"), rows)
+def reproduction(
+    name: str, panels: Sequence[Panel], settings: Sequence[str], findings: Sequence[Finding]
+) -> Reproduction:
+    """Draw panels of curves, and keep their numbers."""
+    data = FigureData(name, "", "", tuple(panels))
+    table = Data(("panel", "label", "step", "mean", "low", "high"), rows_of(data))
+    return Reproduction(name, draw(data, looks_of(data.labels)), table, settings, findings)

@@ -5,20 +5,21 @@ same scores, so the interval of the lead is wide enough for a comparison with ev
 (Bonferroni).
 """
 
-import matplotlib
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
-from mviq.paper.drawing import Data, Drawing, Finding
-from mviq.paper.learning import above, difference, learning, spoken
-from mviq.paper.panels import grid_of
-from mviq.reports.heat_map import heat_map
+from mviq.drawing.figures import heat_map, panel_grid
+from mviq.drawing.style import ORANGE, in_style
+from mviq.paper.learning import above, difference, in_words, learning
+from mviq.paper.reproduction import Data, Finding, Reproduction
 from mviq.reports.reading import StudyData
 from mviq.reports.statistics import mean, task_means
 from mviq.reports.statistics.checks import Array
-from mviq.reports.style import ORANGE, STYLE, settle
 
 Point = tuple[float, float]
 """α and τ."""
@@ -30,28 +31,23 @@ SETTINGS = (
 )
 
 
-def make(data: StudyData) -> Drawing:
+def make(data: StudyData) -> Reproduction:
     """Draw the surface over α and τ in each game, and test which point is the best."""
-    found = learning(data)
-    scores = {point: found.last(label) for point, label in _points(data).items()}
+    results = learning(data)
+    scores = {point: results.last(label) for point, label in _points(data).items()}
     means = {point: task_means(own) for point, own in scores.items()}
-    with matplotlib.rc_context(STYLE):
-        figure, panels = grid_of(found.envs, width=4.2, height=3.4)
-        for i, axes in enumerate(panels.values()):
-            drawn = _draw(axes, {point: float(own[i]) for point, own in means.items()})
-            figure.colorbar(drawn, ax=axes, label="return")
-        settle(figure)
     rows = [
         (env, *point, float(own[i]))
-        for i, env in enumerate(found.envs)
+        for i, env in enumerate(results.envs)
         for point, own in means.items()
     ]
     table = Data(("game", "munchausen_alpha", "temperature", "return"), rows)
     findings = [
         _best(env, {point: own[:, [i]] for point, own in scores.items()})
-        for i, env in enumerate(found.envs)
+        for i, env in enumerate(results.envs)
     ]
-    return Drawing("sweep", figure, table, (*SETTINGS, *found.notes), findings)
+    figure = draw(results.envs, means)
+    return Reproduction("sweep", figure, table, (*SETTINGS, *results.notes), findings)
 
 
 def _points(data: StudyData) -> dict[Point, str]:
@@ -61,7 +57,18 @@ def _points(data: StudyData) -> dict[Point, str]:
     }
 
 
-def _draw(axes: Axes, means: dict[Point, float]) -> AxesImage:
+@in_style
+def draw(envs: Sequence[str], means: Mapping[Point, Array]) -> Figure:
+    """Draw the surface of each game."""
+    figure, panels = panel_grid(len(envs), width=4.2, height=3.4)
+    for i, (env, axes) in enumerate(zip(envs, panels, strict=True)):
+        drawn = _surface(axes, {point: float(own[i]) for point, own in means.items()})
+        figure.colorbar(drawn, ax=axes, label="return")
+        axes.set_title(env)
+    return figure
+
+
+def _surface(axes: Axes, means: Mapping[Point, float]) -> AxesImage:
     """Draw the surface of one game, with a frame around the paper's choice."""
     alphas, temperatures = (sorted({point[i] for point in means}) for i in (0, 1))
     surface = np.array([[means[a, t] for t in temperatures] for a in alphas])
@@ -85,4 +92,4 @@ def _best(env: str, scores: dict[Point, Array]) -> Finding:
     rival = max(others, key=lambda point: others[point])
     lead = difference(scores[CHOSEN], scores[rival], level=1 - 0.05 / len(others))
     place = f"α = {rival[0]:g}, τ = {rival[1]:g}"
-    return Finding(claim, env, f"against the best other, {place}: {spoken(lead)}", above(lead))
+    return Finding(claim, env, f"against the best other, {place}: {in_words(lead)}", above(lead))

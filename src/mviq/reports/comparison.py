@@ -15,20 +15,20 @@ from mviq.reports.scales import Scale, scale_of
 from mviq.reports.selection import baseline_of, restricted, wishes
 from mviq.reports.statistics import Aligned, align, area_under_curve, comparable
 from mviq.reports.statistics.checks import Array, check_at_least, check_choice
+from mviq.runs.records import final_score
 
 Which: TypeAlias = Literal["ended", "finished", "all"]
 Measure: TypeAlias = Literal["final", "area"]
 FEW_RUNS = 5  # docs/statistics.md: fewer are for a look, not for a comparison
-FINAL_SHARE = 10  # the final score is the mean over a tenth of the points
 
 
-def final_points(points: int) -> int:
-    """Return how many points at the end of a curve make its final score, at least one."""
-    return max(1, points // FINAL_SHARE)
+def area(curves: Array, steps: Array) -> Array:
+    """Return the time average of each curve ``(runs, points)``; of one point it is that point."""
+    return curves[:, 0] if steps.size == 1 else area_under_curve(curves[:, None], steps)[:, 0]
 
 
 @dataclass(frozen=True)
-class Choices:
+class ReportChoices:
     """What a reader can choose; ``check`` says what is wrong before any work starts."""
 
     metric: str = "eval"
@@ -70,25 +70,16 @@ class Environment:
     blanks: int
     """How many points were recorded without a finite value."""
 
-    def last(self, choices: Choices) -> int:
-        """Return how many points make the final score."""
-        if choices.last is None:
-            return final_points(self.steps.size)
-        if choices.last > self.steps.size:
+    def final(self, label: str, choices: ReportChoices) -> Array:
+        """Return the final score of each run."""
+        if choices.last is not None and choices.last > self.steps.size:
             points = f"the {self.steps.size} points of {self.env}"
             raise ValueError(f"last must be at most {points}, got {choices.last}")
-        return choices.last
-
-    def final(self, label: str, choices: Choices) -> Array:
-        """Return the final score of each run."""
-        return np.asarray(self.curves[label][:, -self.last(choices) :].mean(axis=1))
+        return final_score(self.curves[label], choices.last)
 
     def area(self, label: str) -> Array:
-        """Return the time average of each run's curve; of one point it is that point."""
-        curves = self.curves[label]
-        if self.steps.size == 1:
-            return curves[:, 0]
-        return area_under_curve(curves[:, None], self.steps)[:, 0]
+        """Return the time average of each run's curve."""
+        return area(self.curves[label], self.steps)
 
 
 @dataclass(frozen=True)
@@ -96,7 +87,7 @@ class Comparison:
     """A study with the choices of the reader, ready for tables and figures."""
 
     study: StudyData
-    choices: Choices
+    choices: ReportChoices
     environments: tuple[Environment, ...]
     """Those in which something was measured."""
     labels: tuple[str, ...]
@@ -123,6 +114,9 @@ class Comparison:
             return {}
         return {label: self.scale.apply(self._scores(label, measure)) for label in self.ranked}
 
+    def _scores(self, label: str, measure: Measure) -> Array:
+        return self.stacked(label, [self._raw(env, label, measure) for env in self.shared])
+
     def score(self, run: Run, measure: Measure) -> float:
         """Return the raw score of one run, NaN if it has none."""
         for env in self.environments:
@@ -134,17 +128,17 @@ class Comparison:
     def _raw(self, env: Environment, label: str, measure: Measure) -> Array:
         return env.final(label, self.choices) if measure == "final" else env.area(label)
 
-    def _scores(self, label: str, measure: Measure) -> Array:
-        columns = [self._raw(env, label, measure) for env in self.shared]
+    def stacked(self, label: str, columns: Sequence[Array]) -> Array:
+        """Return what a label has in each shared environment, ``(seeds, environments, …)``."""
         seeds = [env.seeds[label] for env in self.shared]
         rows = sorted(set().union(*seeds))
-        scores = np.full((len(rows), len(columns)), np.nan)
+        stack = np.full((len(rows), len(columns), *columns[0].shape[1:]), np.nan)
         for j, (own, column) in enumerate(zip(seeds, columns, strict=True)):
-            scores[[rows.index(seed) for seed in own], j] = column
-        return scores
+            stack[[rows.index(seed) for seed in own], j] = column
+        return stack
 
 
-def compare(study: StudyData, choices: Choices) -> Comparison:
+def compare(study: StudyData, choices: ReportChoices) -> Comparison:
     """Read the scores of a study and put them side by side."""
     choices.check()
     study = restricted(study, choices.only, choices.without)
@@ -178,7 +172,7 @@ def compare(study: StudyData, choices: Choices) -> Comparison:
 
 
 def _check_measured(
-    study: StudyData, choices: Choices, environments: Sequence[Environment]
+    study: StudyData, choices: ReportChoices, environments: Sequence[Environment]
 ) -> None:
     if environments or not any(counts(run, choices.which) for run in study.runs):
         return
@@ -194,14 +188,14 @@ def counts(run: Run, which: Which = "ended") -> bool:
 
 def gather(study: StudyData, metric: str, which: Which) -> tuple[Environment, ...]:
     """Return the learning curves of any metric in every environment that has some."""
-    found = (_gather_one(study, env, metric, which) for env in study.envs)
-    return tuple(environment for environment in found if environment is not None)
+    gathered = (_gather_one(study, env, metric, which) for env in study.envs)
+    return tuple(environment for environment in gathered if environment is not None)
 
 
 def _gather_one(study: StudyData, env: str, metric: str, which: Which) -> Environment | None:
     runs = {label: study.select(label, env) for label in study.labels}
     records = {
-        label: [run.whole_record(metric) for run in chosen if counts(run, which)]
+        label: [run.whole_curve(metric) for run in chosen if counts(run, which)]
         for label, chosen in runs.items()
     }
     records = {label: own for label, own in records.items() if any(r.steps.size for r in own)}
@@ -213,26 +207,26 @@ def _gather_one(study: StudyData, env: str, metric: str, which: Which) -> Enviro
     if not alive:
         return None
     together = comparable(alive)
-    notes = [f"{label}: {note}" for label, found in together.items() for note in found.notes]
+    notes = [f"{label}: {note}" for label, own in together.items() for note in own.notes]
     dead = [label for label in aligned if label not in alive]
     notes += [f"{label}: no finite value at the end of {env}" for label in dead]
     seeds = {label: tuple(run.seed for run in runs[label]) for label in together}
     return Environment(
         env=env,
         steps=next(iter(together.values())).steps,
-        curves={label: _planned(found, seeds[label]) for label, found in together.items()},
+        curves={label: _planned(own, seeds[label]) for label, own in together.items()},
         seeds=seeds,
         notes=tuple(notes),
         blanks=sum(int(np.isnan(r.values).sum()) for own in records.values() for r in own),
     )
 
 
-def _planned(found: Aligned, seeds: Sequence[int]) -> Array:
+def _planned(aligned: Aligned, seeds: Sequence[int]) -> Array:
     """Return curves with a row for every planned seed."""
-    curves = np.full((len(seeds), found.steps.size), np.nan)
+    curves = np.full((len(seeds), aligned.steps.size), np.nan)
     for row, seed in enumerate(seeds):
-        if seed in found.seeds:
-            curves[row] = found.curves[found.seeds.index(seed), 0]
+        if seed in aligned.seeds:
+            curves[row] = aligned.curves[aligned.seeds.index(seed), 0]
     return curves
 
 

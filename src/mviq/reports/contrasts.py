@@ -2,20 +2,19 @@
 
 import numpy as np
 
+from mviq.drawing.panels import SHARES, FigureData, Panel, Series
+from mviq.drawing.style import looks
 from mviq.reports.comparison import FEW_RUNS, Comparison, Environment
-from mviq.reports.panels import SHARES, FigureData, Panel, Series
 from mviq.reports.statistics import (
-    ATARI,
     Interval,
     Row,
-    atari_game,
+    atari_reference,
     interval,
     percent_improvement,
     performance_profile,
     referenced_improvement,
 )
 from mviq.reports.statistics.checks import Array
-from mviq.reports.style import looks
 from mviq.reports.tables import GAP
 
 THRESHOLDS = 101
@@ -33,11 +32,12 @@ def aggregates(comparison: Comparison, rows: tuple[Row, ...]) -> FigureData | No
             "below 1: less is better" if statistic == GAP else comparison.scale.unit,
             "",
             tuple(_point(row) for row in rows if row.statistic == statistic),
+            "intervals",
         )
         for statistic in statistics
     )
     caption = f"Final scores over {comparison.over}, with 95 % intervals."
-    return FigureData("aggregates", "Final scores", caption, "intervals", panels)
+    return FigureData("aggregates", "Final scores", caption, panels)
 
 
 def improvement_chances(comparison: Comparison, rows: tuple[Row, ...]) -> FigureData | None:
@@ -49,6 +49,7 @@ def improvement_chances(comparison: Comparison, rows: tuple[Row, ...]) -> Figure
         "probability",
         "",
         tuple(_point(row) for row in rows),
+        "intervals",
         reference=0.5,
         limits=SHARES,
     )
@@ -56,9 +57,8 @@ def improvement_chances(comparison: Comparison, rows: tuple[Row, ...]) -> Figure
         f"How likely a run is better than a run of {comparison.baseline}, in an environment drawn "
         "at random. One half is no difference. It says how often, not by how much."
     )
-    return FigureData(
-        "improvement-probability", "Probability of improvement", caption, "intervals", (panel,)
-    )
+    title = "Probability of improvement"
+    return FigureData("improvement-probability", title, caption, (panel,))
 
 
 def _short(comparison: Comparison) -> str:
@@ -83,7 +83,7 @@ def profiles(comparison: Comparison) -> FigureData | None:
     thresholds = np.linspace(low - margin, high + margin, THRESHOLDS)
     series = []
     for label, own in scores.items():
-        found = interval(
+        shares = interval(
             lambda drawn: performance_profile(drawn, thresholds),
             own,
             seed=comparison.choices.seed,
@@ -91,14 +91,14 @@ def profiles(comparison: Comparison) -> FigureData | None:
         )
         few = np.count_nonzero(~np.isnan(own)) < FEW_RUNS
         runs = np.empty((0, THRESHOLDS)) if few else None  # every step of the curve is a run
-        series.append(Series(label, thresholds, found.estimate, found.low, found.high, runs))
+        series.append(Series(label, thresholds, shares.estimate, shares.low, shares.high, runs))
     panel = Panel("", comparison.scale.unit, "share of runs above", tuple(series), limits=SHARES)
     caption = (
         "The share of runs whose final score is above the one on the axis, averaged over "
         "environments. A curve above another everywhere is better throughout; a step shows runs "
         f"that fail together. Bands: 95 % intervals, from {FEW_RUNS} runs on."
     )
-    return FigureData("profiles", "Performance profiles", caption, "curves", (panel,))
+    return FigureData("profiles", "Performance profiles", caption, (panel,))
 
 
 def improvements_in_percent(comparison: Comparison) -> FigureData | None:
@@ -115,8 +115,8 @@ def improvements_in_percent(comparison: Comparison) -> FigureData | None:
     )
     axes = "", f"% over {_short(comparison)}"
     panels = (
-        Panel("Figure 5's formula", *axes, plain, reference=0.0),
-        Panel("Safe formula", *axes, safe, reference=0.0),
+        Panel("Figure 5's formula", *axes, plain, "bars", reference=0.0),
+        Panel("Safe formula", *axes, safe, "bars", reference=0.0),
     )
     caption = (
         f"Improvement of the mean final score over {baseline}. Figure 5's formula is "
@@ -126,7 +126,7 @@ def improvements_in_percent(comparison: Comparison) -> FigureData | None:
     )
     if lost := _without_interval(plain, safe):
         caption += f" By Figure 5's formula no interval in {lost}: the baseline can be zero there."
-    return FigureData("improvement", "Percent improvement", caption, "bars", panels)
+    return FigureData("improvement", "Percent improvement", caption, panels)
 
 
 def _without_interval(plain: tuple[Series, ...], safe: tuple[Series, ...]) -> str:
@@ -144,10 +144,9 @@ def _bars(
     comparison: Comparison, environments: list[Environment], label: str, baseline: str, safe: bool
 ) -> Series:
     present = [e for e in environments if label in e.curves]
-    found = [_percent(comparison, e, label, baseline, safe) for e in present]
-    ends = [np.array([getattr(one, end)[0] for one in found]) for end in ("low", "high")]
-    y = np.array([one.estimate[0] for one in found])
-    return Series(label, tuple(e.env for e in present), y, *ends)
+    percents = [_percent(comparison, e, label, baseline, safe) for e in present]
+    y, low, high = np.array([[x.estimate[0], x.low[0], x.high[0]] for x in percents]).T
+    return Series(label, tuple(e.env for e in present), y, low, high)
 
 
 def _percent(
@@ -155,13 +154,12 @@ def _percent(
 ) -> Interval:
     """Return the improvement in one environment with its interval."""
     final = {name: environment.final(name, comparison.choices) for name in environment.curves}
+    reference = atari_reference(environment.env)
 
     def estimator(new: Array, old: Array) -> Array:
         if not safe:
             return percent_improvement(new, old)
-        try:
-            reference = ATARI[atari_game(environment.env)]
-        except ValueError:
+        if reference is None:
             return percent_improvement(new, old, floor=_floor(final))
         return referenced_improvement(new, old, reference.random, reference.human)
 

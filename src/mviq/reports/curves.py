@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mviq.drawing.panels import FigureData, Panel, Series
 from mviq.reports.comparison import FEW_RUNS, Comparison, Environment, Which, gather, thinned
-from mviq.reports.panels import FigureData, Panel, Series
 from mviq.reports.reading import SCORES
 from mviq.reports.statistics import curve_interval, interquartile_mean, mean
 from mviq.reports.statistics.checks import Array
@@ -49,7 +49,7 @@ def learning_curves(comparison: Comparison) -> FigureData | None:
         for environment in comparison.environments
     )
     caption = f"The {SCORES[comparison.choices.metric]}: mean over runs. {_spread(panels)}"
-    return FigureData("learning-curves", "Learning curves", caption, "curves", panels)
+    return FigureData("learning-curves", "Learning curves", caption, panels)
 
 
 def diagnostics(comparison: Comparison) -> list[FigureData]:
@@ -58,20 +58,20 @@ def diagnostics(comparison: Comparison) -> list[FigureData]:
     every = comparison.choices.which == "all"
     which: Which = "all" if every else "finished"  # what explodes would hide all else
     for metric, shown in DIAGNOSTICS.items():
-        for found in gather(comparison.study, metric, which):
+        for environment in gather(comparison.study, metric, which):
             panel = Panel(
                 shown.title,
                 "agent steps",
                 METRICS[metric],
-                _means(found, comparison.choices.seed, shown.least),
+                _means(environment, comparison.choices.seed, shown.least),
                 symbol=shown.symbol,
                 linear_below=shown.linear_below,
             )
-            panels.setdefault(found.env, []).append(panel)
+            panels.setdefault(environment.env, []).append(panel)
     names = file_names("diagnostics", list(panels))
     mean_over = f"Mean over {'all' if every else 'finished'} runs."
     return [
-        FigureData(names[env], env, f"{mean_over} {_spread(own)}", "curves", tuple(own))
+        FigureData(names[env], env, f"{mean_over} {_spread(own)}", tuple(own))
         for env, own in panels.items()
     ]
 
@@ -101,10 +101,8 @@ def _means(environment: Environment, seed: int, least: float = -np.inf) -> tuple
 def _series(
     label: str, x: Array, estimator: Estimator, curves: Array, seed: int, least: float = -np.inf
 ) -> Series:
-    found = curve_interval(
-        estimator, curves, seed=seed, resamples=RESAMPLES, bounds=(least, np.inf)
-    )
-    return Series(label, x, found.estimate, found.low, found.high, _few_runs(curves))
+    band = curve_interval(estimator, curves, seed=seed, resamples=RESAMPLES, bounds=(least, np.inf))
+    return Series(label, x, band.estimate, band.low, band.high, _few_runs(curves))
 
 
 def _few_runs(curves: Array) -> Array | None:
@@ -115,9 +113,9 @@ def _few_runs(curves: Array) -> Array | None:
 
 def _spread(panels: Sequence[Panel]) -> str:
     """Say how figures show that runs differ."""
-    found = [series for panel in panels for series in panel.series]
-    if all(series.runs is None for series in found):
-        known = any(np.isfinite(series.low).any() for series in found)
+    every = [series for panel in panels for series in panel.series]
+    if all(series.runs is None for series in every):
+        known = any(np.isfinite(series.low).any() for series in every)
         return "Bands: 95 % intervals at each point." if known else "One run each: no intervals."
     return f"Thin lines: single runs. From {FEW_RUNS} runs on a band shows their 95 % interval."
 
@@ -138,7 +136,7 @@ def sample_efficiency(comparison: Comparison) -> FigureData | None:
         f"The interquartile mean of all runs in {comparison.over} along training: higher "
         f"on the left is faster. {_spread([panel])}"
     )
-    return FigureData("sample-efficiency", "Sample efficiency", caption, "curves", (panel,))
+    return FigureData("sample-efficiency", "Sample efficiency", caption, (panel,))
 
 
 def _same_steps(environments: tuple[Environment, ...]) -> bool:
@@ -158,20 +156,9 @@ def _on_one_axis(comparison: Comparison) -> tuple[Array, Mapping[str, Array]]:
             np.searchsorted(100 * e.steps / e.steps[-1], x * (1 + 1e-12), side="right") - 1
             for e in shared
         ]
-    return x, {label: _stack(comparison, label, shared, places) for label in comparison.ranked}
-
-
-def _stack(
-    comparison: Comparison,
-    label: str,
-    shared: list[Environment],
-    places: list[np.ndarray[tuple[int], np.dtype[np.intp]]],
-) -> Array:
-    """Return curves ``(runs, environments, points)`` on the common scale."""
-    rows = max(len(e.seeds[label]) for e in shared)
-    curves = np.full((rows, len(shared), places[0].size), np.nan)
-    for j, (environment, at) in enumerate(zip(shared, places, strict=True)):
-        own = environment.curves[label][:, at]
-        curves[: len(own), j] = own
-    scaled = comparison.scale.apply(np.moveaxis(curves, -1, 0))
-    return np.moveaxis(scaled, 0, -1)
+    curves = {}
+    for label in comparison.ranked:
+        own = [e.curves[label][:, at] for e, at in zip(shared, places, strict=True)]
+        points_first = np.moveaxis(comparison.stacked(label, own), -1, 0)
+        curves[label] = np.moveaxis(comparison.scale.apply(points_first), 0, -1)
+    return x, curves

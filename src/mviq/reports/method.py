@@ -5,6 +5,7 @@ from mviq.reports.curves import POINTS, RESAMPLES
 from mviq.reports.reading import SCORES
 from mviq.reports.statistics.intervals import LEVEL
 from mviq.reports.statistics.intervals import RESAMPLES as TABLE_RESAMPLES
+from mviq.runs.records import final_points
 
 
 def method(comparison: Comparison) -> dict[str, str]:
@@ -35,7 +36,10 @@ def method(comparison: Comparison) -> dict[str, str]:
 
 
 def _final(comparison: Comparison) -> str:
-    points = {e.env: (e.last(comparison.choices), e.steps.size) for e in comparison.environments}
+    last = comparison.choices.last
+    points = {
+        e.env: (last or final_points(e.steps.size), e.steps.size) for e in comparison.environments
+    }
     if not points:
         return ""
     if len(set(points.values())) == 1:

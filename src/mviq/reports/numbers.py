@@ -2,31 +2,10 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from mviq.reports.statistics import Interval, Row
+from mviq.reports.statistics import Interval
 
-
-@dataclass(frozen=True)
-class Number:
-    """An estimate with its interval; NaN is unknown."""
-
-    estimate: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, found: Interval | Row) -> "Number":
-        """Return a single number from the statistics."""
-        return cls(float(found.estimate), float(found.low), float(found.high))
-
-    @property
-    def without_width(self) -> bool:
-        """Whether the runs that were drawn again always gave the same, up to rounding."""
-        return math.isclose(self.low, self.high)
-
-
-UNKNOWN = Number(math.nan, math.nan, math.nan)
+UNKNOWN = Interval(math.nan, math.nan, math.nan)
 
 
 def shown(value: float) -> str:
@@ -53,12 +32,12 @@ def signed(value: float) -> str:
     return f"+{shown(value)}" if value > 0 else shown(value)
 
 
-def brackets(number: Number, show: Callable[[float], str] = shown) -> str:
+def brackets(number: Interval, show: Callable[[float], str] = shown) -> str:
     """Return the ends of an interval, nothing if they are not known."""
     return "" if math.isnan(number.low) else f"[{show(number.low)}, {show(number.high)}]"
 
 
-def with_interval(number: Number, show: Callable[[float], str] = shown) -> str:
+def with_interval(number: Interval, show: Callable[[float], str] = shown) -> str:
     """Return an estimate with its interval."""
     return f"{show(number.estimate)} {brackets(number, show)}".strip()
 

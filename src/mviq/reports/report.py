@@ -4,14 +4,21 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from mviq.drawing.figures import draw
+from mviq.drawing.panels import FigureData, csv_bytes, rows_of
+from mviq.drawing.style import Look, looks, pictures
 from mviq.reports import FORMATS, contrasts, curves
-from mviq.reports.comparison import Choices, Comparison, compare
-from mviq.reports.drawing import draw
-from mviq.reports.panels import FigureData, as_csv
-from mviq.reports.reading import read_study
-from mviq.reports.style import Look, looks, render
-from mviq.reports.tables import Cell, Summary, by_environment, scores_csv, summary, summary_csv
-from mviq.reports.verdict import Verdict, verdict
+from mviq.reports.comparison import Comparison, ReportChoices, compare
+from mviq.reports.conclusion import Conclusion, conclude
+from mviq.reports.reading import load_study
+from mviq.reports.tables import (
+    EnvironmentScore,
+    Summary,
+    by_environment,
+    scores_csv,
+    summary,
+    summary_csv,
+)
 
 FIGURES = (
     *("learning-curves", "aggregates", "improvement-probability", "sample-efficiency"),
@@ -26,10 +33,10 @@ class Report:
 
     comparison: Comparison
     summary: Summary
-    verdict: Verdict
-    cells: tuple[Cell, ...]
+    conclusion: Conclusion
+    cells: tuple[EnvironmentScore, ...]
     figures: dict[str, FigureData]
-    """By their place in the report; what cannot be shown is not there."""
+    """By their names; what cannot be shown is not there."""
     diagnostics: tuple[FigureData, ...]
 
     @property
@@ -38,24 +45,24 @@ class Report:
         return looks(self.comparison.study.labels)
 
 
-def make_report(path: Path, choices: Choices) -> Report:
+def make_report(path: Path, choices: ReportChoices) -> Report:
     """Read a study and compute its report."""
-    comparison = compare(read_study(path), choices)
-    found = summary(comparison)
-    figures = {
-        "curves": curves.learning_curves(comparison),
-        "aggregates": contrasts.aggregates(comparison, found.aggregates),
-        "chances": contrasts.improvement_chances(comparison, found.chances),
-        "efficiency": curves.sample_efficiency(comparison),
-        "profiles": contrasts.profiles(comparison),
-        "improvement": contrasts.improvements_in_percent(comparison),
-    }
+    comparison = compare(load_study(path), choices)
+    table = summary(comparison)
+    figures = (
+        curves.learning_curves(comparison),
+        contrasts.aggregates(comparison, table.aggregates),
+        contrasts.improvement_chances(comparison, table.chances),
+        curves.sample_efficiency(comparison),
+        contrasts.profiles(comparison),
+        contrasts.improvements_in_percent(comparison),
+    )
     return Report(
         comparison=comparison,
-        summary=found,
-        verdict=verdict(comparison, found),
+        summary=table,
+        conclusion=conclude(comparison, table),
         cells=by_environment(comparison),
-        figures={place: data for place, data in figures.items() if data is not None},
+        figures={data.name: data for data in figures if data is not None},
         diagnostics=tuple(curves.diagnostics(comparison)),
     )
 
@@ -73,18 +80,16 @@ def files(report: Report, formats: Collection[str] = FORMATS) -> dict[str, bytes
     """Return the files of a report by name; same report, same bytes."""
     from mviq.reports.page import render_page
 
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     if "html" in formats:
-        found["report.html"] = render_page(report)
+        contents["report.html"] = render_page(report)
     if "csv" in formats:
-        found["summary.csv"] = summary_csv(report.summary)
-        found["scores.csv"] = scores_csv(report.comparison)
+        contents["summary.csv"] = summary_csv(report.summary)
+        contents["scores.csv"] = scores_csv(report.comparison)
     for data in (*report.figures.values(), *report.diagnostics):
         if "csv" in formats:
-            found[f"figures/{data.name}.csv"] = as_csv(data)
-        pictures = [suffix for suffix in ("png", "svg") if suffix in formats]
-        figure = draw(data, report.looks) if pictures else None
-        for suffix in pictures:
-            assert figure is not None
-            found[f"figures/{data.name}.{suffix}"] = render(figure, suffix)
-    return found
+            columns = ("panel", "label", "x", "y", "low", "high")
+            contents[f"figures/{data.name}.csv"] = csv_bytes(columns, rows_of(data))
+        if wanted := [suffix for suffix in ("png", "svg") if suffix in formats]:
+            contents |= pictures(f"figures/{data.name}", draw(data, report.looks), wanted)
+    return contents

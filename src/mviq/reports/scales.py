@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mviq.reports.statistics import ATARI, atari_game, normalised
+from mviq.reports.statistics import atari_reference, normalised
 from mviq.reports.statistics.checks import Array
 
 
@@ -36,13 +36,13 @@ def scale_of(envs: Sequence[str], finals: Sequence[Array]) -> Scale:
     >>> scale_of(["ALE/Pong-v5"], [np.array([3.0])]).high
     array([14.6])
     """
-    if envs and all(_is_atari(env) for env in envs):
-        references = np.array([ATARI[atari_game(env)] for env in envs])
+    references = [reference for env in envs if (reference := atari_reference(env)) is not None]
+    if references and len(references) == len(envs):
         explanation = (
             "Scores are human-normalised: 0 is random play, 1 a human tester "
             "(Mnih et al. 2015, Wang et al. 2016; see docs/statistics.md)."
         )
-        low, high = references.T
+        low, high = np.array(references).T
         return Scale("human-normalised score", explanation, low, high, has_target=True)
     if len(envs) <= 1:
         ones = np.ones(len(envs))
@@ -54,14 +54,6 @@ def scale_of(envs: Sequence[str], finals: Sequence[Array]) -> Scale:
         "score of any run. Another study has another scale."
     )
     return Scale("scaled score", explanation, low, high, has_target=False)
-
-
-def _is_atari(env: str) -> bool:
-    try:
-        atari_game(env)
-    except ValueError:
-        return False
-    return True
 
 
 def _range(scores: Array) -> tuple[float, float]:

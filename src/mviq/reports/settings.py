@@ -46,12 +46,12 @@ def systems(study: StudyData) -> dict[str, str]:
 
 
 def _flat(system: Mapping[str, Any]) -> dict[str, Any]:
-    versions = {name: found for name, found in system.get("versions", {}).items() if found}
+    versions = {name: number for name, number in system.get("versions", {}).items() if number}
     return {**versions, **{name: own for name, own in system.items() if name != "versions"}}
 
 
 def _counted(values: list[Any]) -> str:
-    found = Counter(spoken(value) for value in values)
-    if len(found) == 1:
-        return next(iter(found))
-    return ", ".join(f"{value} ({number} runs)" for value, number in found.items())
+    counts = Counter(spoken(value) for value in values)
+    if len(counts) == 1:
+        return next(iter(counts))
+    return ", ".join(f"{value} ({number} runs)" for value, number in counts.items())

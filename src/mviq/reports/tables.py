@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mviq.drawing.panels import csv_bytes
 from mviq.reports.comparison import Comparison
-from mviq.reports.numbers import UNKNOWN, Number
-from mviq.reports.panels import table, written
+from mviq.reports.numbers import UNKNOWN
 from mviq.reports.statistics import (
+    Interval,
     Row,
     improvements,
     interquartile_mean,
@@ -23,7 +24,7 @@ class SummaryRow:
     """What is known about one label."""
 
     label: str
-    numbers: dict[str, Number]
+    numbers: dict[str, Interval]
     """By the name of the statistic."""
     runs: int
     """Those behind the numbers."""
@@ -42,12 +43,12 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Cell:
+class EnvironmentScore:
     """The mean final score of one label in one environment."""
 
     label: str
     env: str
-    number: Number
+    number: Interval
     runs: int
 
 
@@ -64,13 +65,13 @@ def summary(comparison: Comparison) -> Summary:
     chances: tuple[Row, ...] = ()
     if comparison.baseline is not None and finals:
         chances = improvements(finals, comparison.baseline, seed=seed)
-    numbers: dict[str, dict[str, Number]] = {label: {} for label in comparison.study.labels}
+    numbers: dict[str, dict[str, Interval]] = {label: {} for label in comparison.study.labels}
     for row in aggregates:
-        numbers[row.algorithm][row.statistic] = Number.of(row)
+        numbers[row.algorithm][row.statistic] = row
     for label, own in areas.items():
-        numbers[label][AREA] = Number.of(interval(interquartile_mean, own, seed=seed))
+        numbers[label][AREA] = interval(interquartile_mean, own, seed=seed)
     for row in chances:
-        numbers[row.algorithm][f"P(better than {comparison.baseline})"] = Number.of(row)
+        numbers[row.algorithm][f"P(better than {comparison.baseline})"] = row
     rows = [_summary_row(comparison, label, own) for label, own in numbers.items()]
     there = dict.fromkeys(name for own in numbers.values() for name in own)
     columns = tuple(sorted(there, key=lambda name: name != IQM))  # the one to read first
@@ -89,20 +90,20 @@ def _rank(row: SummaryRow) -> float:
     return np.inf if np.isnan(height) else -height
 
 
-def _summary_row(comparison: Comparison, label: str, numbers: dict[str, Number]) -> SummaryRow:
+def _summary_row(comparison: Comparison, label: str, numbers: dict[str, Interval]) -> SummaryRow:
     own = [run for run in comparison.study.runs if run.label == label]
     averaged = comparison.shared if label in comparison.ranked else ()
     scores = [e.final(label, comparison.choices) for e in averaged]
     return SummaryRow(
         label,
         numbers,
-        runs=int(sum((~np.isnan(found)).sum() for found in scores)),
+        runs=int(sum((~np.isnan(scored)).sum() for scored in scores)),
         planned=len(own),
         diverged=sum(run.status == "diverged" for run in own),
     )
 
 
-def by_environment(comparison: Comparison) -> tuple[Cell, ...]:
+def by_environment(comparison: Comparison) -> tuple[EnvironmentScore, ...]:
     """Return the mean final score, raw, of every label in every environment."""
     return tuple(
         _cell(label, environment.env, environment.final(label, comparison.choices), comparison)
@@ -111,31 +112,30 @@ def by_environment(comparison: Comparison) -> tuple[Cell, ...]:
     )
 
 
-def _cell(label: str, env: str, scores: Array, comparison: Comparison) -> Cell:
-    number = Number.of(interval(mean, scores[:, None], seed=comparison.choices.seed))
-    return Cell(label, env, number, int((~np.isnan(scores)).sum()))
+def _cell(label: str, env: str, scores: Array, comparison: Comparison) -> EnvironmentScore:
+    number = interval(mean, scores[:, None], seed=comparison.choices.seed)
+    return EnvironmentScore(label, env, number, int((~np.isnan(scores)).sum()))
 
 
-def summary_csv(found: Summary) -> bytes:
+def summary_csv(table: Summary) -> bytes:
     """Return the summary as a table, a row for each number."""
     rows = [
-        (
-            *(row.label, name, *map(written, (number.estimate, number.low, number.high))),
-            *map(str, (row.runs, row.planned, row.diverged)),
-        )
-        for row in found.rows
-        for name, number in row.numbers.items()
+        (*(row.label, name, x.estimate, x.low, x.high), row.runs, row.planned, row.diverged)
+        for row in table.rows
+        for name, x in row.numbers.items()
     ]
     header = ("label", "statistic", "estimate", "low", "high", "runs", "planned", "diverged")
-    return table(header, rows)
+    return csv_bytes(header, rows)
 
 
 def scores_csv(comparison: Comparison) -> bytes:
     """Return what became of every run, with its final score and its area under the curve."""
-    rows = []
-    for run in comparison.study.runs:
-        final, area = comparison.score(run, "final"), comparison.score(run, "area")
-        about = (run.label, run.env, str(run.seed), run.name, run.status, str(run.steps))
-        rows.append((*about, written(final), written(area), run.reason))
+    rows = [
+        (
+            *(run.label, run.env, run.seed, run.name, run.status, run.steps),
+            *(comparison.score(run, "final"), comparison.score(run, "area"), run.reason),
+        )
+        for run in comparison.study.runs
+    ]
     header = ("label", "env", "seed", "run", "status", "steps", "final", "area", "reason")
-    return table(header, rows)
+    return csv_bytes(header, rows)

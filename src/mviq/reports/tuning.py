@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mviq.reports.numbers import Number, shown, with_interval
-from mviq.reports.panels import table
-from mviq.reports.statistics import interval, mean
-from mviq.reports.style import render
+from mviq.drawing.panels import csv_bytes
+from mviq.drawing.style import pictures
+from mviq.reports.numbers import shown, with_interval
+from mviq.reports.statistics import Interval, interval, mean
 from mviq.reports.tuning_drawing import importance_figure, slices, surface
 from mviq.reports.tuning_scores import unit_of
 from mviq.studies.plan import expand, spoken
@@ -23,10 +23,10 @@ UNTUNED = "untuned"
 
 def files(outcome: Outcome) -> dict[str, bytes]:
     """Return the files of a search by name; same trials, same bytes."""
-    found = {"tuning.csv": trials_csv(outcome)}
+    contents = {"tuning.csv": trials_csv(outcome)}
     if not outcome.ranked:
-        return found
-    found[BEST] = confirmation(outcome).encode()
+        return contents
+    contents[BEST] = confirmation(outcome).encode()
     unit = unit_of(outcome.search)
     figures = {
         "slices": slices(outcome, unit),
@@ -35,8 +35,8 @@ def files(outcome: Outcome) -> dict[str, bytes]:
     }
     for name, figure in figures.items():
         if figure is not None:
-            found |= {f"{name}.{suffix}": render(figure, suffix) for suffix in ("png", "svg")}
-    return found
+            contents |= pictures(name, figure)
+    return contents
 
 
 def trials_csv(outcome: Outcome) -> bytes:
@@ -49,7 +49,7 @@ def trials_csv(outcome: Outcome) -> bytes:
     for trial in outcome.trials:
         numbers = trial.score, *trial.chosen.values(), *(trial.scores[place] for place in places)
         rows.append((str(trial.number), trial.state, *map(_exact, numbers), trial.reason))
-    return table(("trial", "state", "score", *outcome.search.space, *runs, "reason"), rows)
+    return csv_bytes(("trial", "state", "score", *outcome.search.space, *runs, "reason"), rows)
 
 
 def _exact(value: object) -> str:
@@ -72,30 +72,30 @@ def ranking(outcome: Outcome, count: int) -> tuple[list[str], list[list[str]]]:
     return titles, rows
 
 
-def _interval(outcome: Outcome, trial: TrialResult) -> Number:
+def _interval(outcome: Outcome, trial: TrialResult) -> Interval:
     study = outcome.search.study
     envs = [str(env["env"]) for env in study.environments]
     scores = [[trial.scores[seed, env] for env in envs] for seed in study.seeds]
-    return Number.of(interval(mean, np.array(scores, dtype=float)))
+    return interval(mean, np.array(scores, dtype=float))
 
 
 def sentences(outcome: Outcome, place: Path) -> list[str]:
     """Return what is to be said in words of a search whose files are in some place."""
     count = Counter(trial.state for trial in outcome.trials)
-    found = [", ".join(f"{number} {state}" for state, number in count.items()) or "no trial yet"]
-    found += [
+    said = [", ".join(f"{number} {state}" for state, number in count.items()) or "no trial yet"]
+    said += [
         f"trial {trial.number}: {trial.state}, {trial.reason}"
         for trial in outcome.trials
         if trial.state in ("failed", "diverged")
     ]
     if outcome.ranked:
         best = outcome.ranked[0]
-        found.append(
+        said.append(
             f"Trial {best.number} is the best with {shown(best.score or 0.0)}. The best of a "
             "search is partly lucky: its score and interval are optimistic."
         )
-        found.append(f"Confirm it with fresh seeds: mviq study run {place / BEST}")
-    return found
+        said.append(f"Confirm it with fresh seeds: mviq study run {place / BEST}")
+    return said
 
 
 def confirmation(outcome: Outcome) -> str:

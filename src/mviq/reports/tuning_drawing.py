@@ -1,45 +1,38 @@
 """Figures of a search: each parameter alone, two of them together, how much each matters."""
 
-import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from mviq.reports.heat_map import heat_map
-from mviq.reports.style import BLUE, GREY, ORANGE, STYLE, settle
+from mviq.drawing.figures import heat_map, panel_grid
+from mviq.drawing.style import BLUE, GREY, ORANGE, in_style
 from mviq.studies.plan import spoken
 from mviq.studies.tuning_results import GIVEN_UP, Outcome, TrialResult
 from mviq.studies.tuning_space import Choices, Parameter
 
-COLUMNS = 3
 RING = 500  # square points, so that a number is readable in it
 EDGE = 0.03  # of an axis, beside what was searched
 
 
+@in_style
 def slices(outcome: Outcome, unit: str) -> Figure:
     """Draw the score over each parameter; marks below are trials that were given up."""
-    space, ranked = outcome.search.space, outcome.ranked
-    columns = min(len(space), COLUMNS)
-    rows = math.ceil(len(space) / columns)
-    with matplotlib.rc_context(STYLE):
-        size = (max(3.4 * columns, 4.2), 2.8 * rows)
-        figure = Figure(figsize=size, layout="constrained")
-        axes = figure.subplots(rows, columns, squeeze=False).ravel()
-        for one, (name, parameter) in zip(axes, space.items(), strict=False):
-            _slice(one, name, parameter, outcome)
-            one.set_ylabel(unit)
-        for one in axes[len(space) :]:
-            one.set_axis_off()
-        rest = [trial for trial in outcome.trials if trial.state in GIVEN_UP]
-        below = f"; crosses: {len(rest)} pruned or diverged" if rest else ""
-        text = f"{len(ranked)} trials, the best in orange{below}"
-        figure.suptitle(text, fontsize=STYLE["axes.titlesize"])
-        return settle(figure)
+    space, given_up = outcome.search.space, _given_up(outcome)
+    figure, axes = panel_grid(len(space), width=3.4, height=2.8)
+    for one, (name, parameter) in zip(axes, space.items(), strict=True):
+        _slice(one, name, parameter, outcome)
+        one.set_ylabel(unit)
+    below = f"; crosses: {len(given_up)} pruned or diverged" if given_up else ""
+    figure.suptitle(f"{len(outcome.ranked)} trials, the best in orange{below}")
+    return figure
+
+
+def _given_up(outcome: Outcome) -> list[TrialResult]:
+    return [trial for trial in outcome.trials if trial.state in GIVEN_UP]
 
 
 def _slice(axes: Axes, name: str, parameter: Parameter, outcome: Outcome) -> None:
@@ -48,7 +41,7 @@ def _slice(axes: Axes, name: str, parameter: Parameter, outcome: Outcome) -> Non
     for trials, colour, size in ((others, BLUE, 4), ([best], ORANGE, 7)):
         places = _places(name, parameter, trials)
         axes.plot(places, _scores(trials), "o", color=colour, alpha=0.8, markersize=size)
-    rest = [trial for trial in outcome.trials if trial.state in GIVEN_UP]
+    rest = _given_up(outcome)
     below = [axes.get_ylim()[0]] * len(rest)
     axes.plot(_places(name, parameter, rest), below, "x", color=GREY, markersize=4)
     axes.set_xlabel(name)
@@ -86,25 +79,24 @@ def _scores(trials: Sequence[TrialResult]) -> list[float]:
     return [trial.score for trial in trials if trial.score is not None]
 
 
+@in_style
 def surface(outcome: Outcome, unit: str) -> Figure | None:
     """Draw the score over two parameters: a heat map of choices, points in a range otherwise."""
     if len(outcome.search.space) != 2:
         return None
     (x_name, x), (y_name, y) = outcome.search.space.items()
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(4.8, 3.6), layout="constrained")
-        axes = figure.subplots()
-        axes.set(xlabel=x_name, ylabel=y_name)
-        if isinstance(x, Choices) and isinstance(y, Choices):
-            drawn = _heat_map(axes, outcome, (x_name, x), (y_name, y))
-        else:
-            drawn = _points(axes, outcome, (x_name, x), (y_name, y))
-        best = _places(x_name, x, outcome.ranked[:1]), _places(y_name, y, outcome.ranked[:1])
-        ring = axes.scatter(*best, s=RING, facecolors="none", edgecolors=ORANGE, linewidths=2)
-        ring.set_clip_on(False)  # also at the edge
-        axes.set_title("the best in orange")
-        figure.colorbar(drawn, ax=axes, label=unit)
-        return settle(figure)
+    figure, (axes,) = panel_grid(1, width=4.8, height=3.6)
+    axes.set(xlabel=x_name, ylabel=y_name)
+    if isinstance(x, Choices) and isinstance(y, Choices):
+        drawn = _heat_map(axes, outcome, (x_name, x), (y_name, y))
+    else:
+        drawn = _points(axes, outcome, (x_name, x), (y_name, y))
+    best = _places(x_name, x, outcome.ranked[:1]), _places(y_name, y, outcome.ranked[:1])
+    ring = axes.scatter(*best, s=RING, facecolors="none", edgecolors=ORANGE, linewidths=2)
+    ring.set_clip_on(False)  # also at the edge
+    axes.set_title("the best in orange")
+    figure.colorbar(drawn, ax=axes, label=unit)
+    return figure
 
 
 def _heat_map(axes: Axes, outcome: Outcome, x: tuple[str, Choices], y: tuple[str, Choices]) -> Any:
@@ -118,8 +110,7 @@ def _heat_map(axes: Axes, outcome: Outcome, x: tuple[str, Choices], y: tuple[str
 def _points(
     axes: Axes, outcome: Outcome, x: tuple[str, Parameter], y: tuple[str, Parameter]
 ) -> Any:
-    ranked = outcome.ranked
-    rest = [trial for trial in outcome.trials if trial.state in GIVEN_UP]
+    ranked, rest = outcome.ranked, _given_up(outcome)
     _prepare(axes, "x", x[1])
     _prepare(axes, "y", y[1])
     axes.plot(_places(*x, rest), _places(*y, rest), "x", color=GREY, markersize=4)
@@ -127,14 +118,13 @@ def _points(
     return axes.scatter(*places, c=_scores(ranked), cmap="viridis", s=36)
 
 
+@in_style
 def importance_figure(outcome: Outcome) -> Figure | None:
     """Draw how much each parameter matters, if that is known."""
-    found = sorted(outcome.importances.items(), key=lambda pair: pair[1])
-    if not found:
+    shares = sorted(outcome.importances.items(), key=lambda pair: pair[1])
+    if not shares:
         return None
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(4.8, 0.35 * len(found) + 0.9), layout="constrained")
-        axes = figure.subplots()
-        axes.barh([name for name, _ in found], [share for _, share in found], color=BLUE)
-        axes.set_xlabel("share of importance (PED-ANOVA)")
-        return settle(figure)
+    figure, (axes,) = panel_grid(1, width=4.8, height=0.35 * len(shares) + 0.9)
+    axes.barh([name for name, _ in shares], [share for _, share in shares], color=BLUE)
+    axes.set_xlabel("share of importance (PED-ANOVA)")
+    return figure

@@ -1,6 +1,6 @@
 """Evaluation: episodes in environments of their own, which training does not notice."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, Literal, NamedTuple
 
@@ -17,7 +17,6 @@ Way = Literal["greedy", "policy"]
 TOGETHER = 10  # episodes played at once
 LONGEST = 27_000  # steps: Atari's half an hour of play; some environments never end by themselves
 _EVALUATION = 2  # keeps these seeds apart from others made of the same numbers
-RESAMPLES = 10_000
 
 
 class Episode(NamedTuple):
@@ -119,24 +118,3 @@ def actions(
     cumulative = agent.family.policy(q_values.double()).cumsum(1).cpu().numpy()
     drawn = generator.random((len(cumulative), 1)) * cumulative[:, -1:]
     return np.asarray((cumulative > drawn).argmax(1))
-
-
-class Summary(NamedTuple):
-    """The mean of some returns with its 95 % confidence interval, by bootstrap."""
-
-    mean: float
-    low: float
-    high: float
-
-
-def summary(returns: Iterable[float]) -> Summary:
-    """Return the mean and a percentile-bootstrap interval.
-
-    >>> summary([500.0, 500.0])
-    Summary(mean=500.0, low=500.0, high=500.0)
-    """
-    values = np.asarray(list(returns))
-    generator = np.random.default_rng(0)
-    means = [generator.choice(values, len(values)).mean() for _ in range(RESAMPLES)]
-    low, high = np.quantile(means, [0.025, 0.975])
-    return Summary(float(values.mean()), float(low), float(high))

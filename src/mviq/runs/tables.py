@@ -123,6 +123,13 @@ def _written(value: Any) -> str:
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """Return the rows of a table as text; cells without a value are left out."""
-    with path.open(newline="", encoding="utf-8") as file:
-        return [{k: v for k, v in row.items() if v} for row in csv.DictReader(file)]
+    """Return the rows of a table as text; cells without a value are left out.
+
+    A line that a crash cut off is no row, and a table that is not there has none.
+    """
+    try:
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read: {error}") from None
+    whole = text[: text.rfind("\n") + 1].splitlines()
+    return [{k: v for k, v in row.items() if v} for row in csv.DictReader(whole)]

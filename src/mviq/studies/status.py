@@ -1,15 +1,20 @@
 """How far the runs of a study are, from stored files only. Nothing here loads torch."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from mviq.runs.directory import RunDirectory
-from mviq.runs.overrides import read_file
-from mviq.runs.tables import read_rows
+from mviq.runs.records import StoredStatus, progress_curve, read_ending
+from mviq.runs.records import saved_step as saved_step
 from mviq.studies.directory import Plan, PlannedRun, StudyDirectory
 
 State = Literal["finished", "diverged", "failed", "running", "interrupted", "waiting"]
+_NOBODY_AT_WORK: Mapping[StoredStatus, State] = {
+    "unfinished": "interrupted",
+    "not begun": "waiting",
+}
+"""What the files of a run say, in terms of a study of which no process works on the run."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +24,7 @@ class RunStatus:
     planned: PlannedRun
     state: State
     step: int = 0
-    """How far it has come, as far as is written down."""
+    """The last step that was recorded."""
     message: str = ""
     """Why it failed or diverged."""
     was_killed: bool = False
@@ -34,57 +39,35 @@ def statuses(directory: StudyDirectory, plan: Plan) -> list[RunStatus]:
 
 
 def status_of(directory: StudyDirectory, planned: PlannedRun) -> RunStatus:
-    """Return how far a run is."""
-    run = directory.run(planned.run)
-    try:
-        result = run.result
-    except ValueError as damaged:
-        saved = saved_step(run)
-        return RunStatus(planned, "failed", saved, str(damaged), saved=saved)
-    if result is not None:
-        state: State = "finished" if result.status == "finished" else "diverged"
-        return RunStatus(planned, state, result.steps, result.message)
+    """Return how far a run is: how its files say that it ended, or whether it is at work."""
+    run, failure = directory.run(planned.run), directory.failure(planned.run)
     saved = saved_step(run)
+    try:
+        ending = read_ending(run, None if failure is None else failure.reason)
+    except ValueError as damaged:
+        return RunStatus(planned, "failed", saved, str(damaged), saved=saved)
+    if ending.status == "finished" or ending.status == "diverged":
+        return RunStatus(planned, ending.status, ending.steps, ending.reason)
     if run.busy:
-        return RunStatus(planned, "running", logged_step(run), saved=saved)
-    failure = directory.failure(planned.run)
+        return RunStatus(planned, "running", ending.steps, saved=saved)
     if failure is not None:
-        when = saved if failure.when is None else failure.when
-        return RunStatus(planned, "failed", when, failure.reason, failure.killed, saved)
-    if not run.config_file.is_file():
-        return RunStatus(planned, "waiting", saved=saved)
-    return RunStatus(planned, "interrupted", max(saved, logged_step(run)), saved=saved)
-
-
-def saved_step(run: RunDirectory) -> int:
-    """Return the step of the newest checkpoint."""
-    places = run.checkpoints.glob("step_*[0-9]")
-    return max((int(place.name.removeprefix("step_")) for place in places), default=0)
-
-
-def logged_step(run: RunDirectory) -> int:
-    """Return the step of the last row of progress.csv."""
-    rows = read_rows(run.progress) if run.progress.is_file() else []
-    return int(rows[-1].get("time/total_timesteps", 0)) if rows else 0
+        step = saved if failure.when is None else failure.when
+        return RunStatus(planned, "failed", step, failure.reason, failure.killed, saved)
+    step = max(saved, ending.steps)
+    return RunStatus(planned, _NOBODY_AT_WORK[ending.status], step, saved=saved)
 
 
 def last_return(run: RunDirectory) -> float | None:
     """Return the mean return of the last evaluation, or else of the last training episodes."""
-    rows = read_rows(run.progress) if run.progress.is_file() else []
     for column in ("eval/mean_reward", "rollout/ep_rew_mean"):
-        found = [row[column] for row in rows if column in row]
-        if found:
-            return float(found[-1])
+        _, values = progress_curve(run, column)
+        if values.size:
+            return float(values[-1])
     return None
 
 
-def total_steps(run: RunDirectory) -> int | None:
-    """Return how many steps a run has in all, if it has begun."""
-    return read_file(run.config_file)["total_steps"] if run.config_file.is_file() else None
-
-
-def summary(found: Iterable[RunStatus]) -> str:
+def summary(runs: Iterable[RunStatus]) -> str:
     """Return how many runs are in which state, as text."""
-    states = [status.state for status in found]
+    states = [status.state for status in runs]
     known = ("finished", "diverged", "failed", "running", "interrupted", "waiting")
     return ", ".join(f"{states.count(state)} {state}" for state in known if state in states)

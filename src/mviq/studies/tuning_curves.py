@@ -1,12 +1,12 @@
 """What the runs of a trial have come to, from their evaluations; also while they are at work."""
 
-import csv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 
 from mviq.runs.config import Config
 from mviq.runs.directory import RunDirectory
+from mviq.runs.records import evaluation_curve
 
 WARM_UP = 5  # a fifth of the evaluations is too early to give a trial up
 
@@ -29,14 +29,9 @@ Judge = Callable[[Curve], float]
 
 
 def read_curve(run: RunDirectory, config: Config) -> Curve:
-    """Return the evaluations of a run that are complete; a line that is cut off is no row."""
-    returns: dict[float, list[float]] = {}
-    text = run.evaluations.read_text(encoding="utf-8") if run.evaluations.is_file() else ""
-    for row in csv.DictReader(text[: text.rfind("\n") + 1].splitlines()):
-        returns.setdefault(float(row["step"]), []).append(float(row["return"]))
-    whole = {s: found for s, found in returns.items() if len(found) == config.eval_episodes}
-    means = tuple(sum(found) / len(found) for found in whole.values())
-    return Curve(config.env, tuple(whole), means)
+    """Return the evaluations of a run that are complete."""
+    steps, returns = evaluation_curve(run, config.eval_episodes)
+    return Curve(config.env, tuple(steps.tolist()), tuple(returns.tolist()))
 
 
 def evaluations(config: Config) -> int:

@@ -12,16 +12,18 @@ from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from mviq.drawing.figures import draw, panel_grid
+from mviq.drawing.panels import FigureData, Maths, Panel, Series
+from mviq.drawing.style import in_style, looks
 from mviq.tabular.grid import Grid
 from mviq.tabular.mdp import MDP
 from mviq.tabular.solver import Solution
 
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")
 _SMALLEST = 1e-16  # on a logarithmic axis: what is below is rounding
 _TILES = {"#": "#6b6b6b", "H": "#9fb6c9", "C": "#c9a79f"}
 
 
-class Panel(NamedTuple):
+class Measure(NamedTuple):
     """One measure of the history: its title, field, and whether its axis is logarithmic."""
 
     title: str
@@ -29,15 +31,15 @@ class Panel(NamedTuple):
     logarithmic: bool
 
 
-PANELS = (
-    Panel(r"Bellman residual $\|TQ-Q\|_\infty$", "bellman_residual", True),
-    Panel(r"distance to the optimum $\|Q-Q^*\|_\infty$", "distance_to_optimum", True),
-    Panel("value from the start", "policy_value", False),
-    Panel("action gap", "action_gap", False),
-    Panel(r"entropy $S_q(\pi)$", "entropy", False),
-    Panel("support size", "support_size", False),
-    Panel(r"divergence $D_q(\pi_{k+1}\|\pi_k)$", "divergence", True),
-    Panel(r"residual $R_q(\pi_{k+1},\pi_k)$", "munchausen_residual", True),
+MEASURES = (
+    Measure(r"Bellman residual $\|TQ-Q\|_\infty$", "bellman_residual", True),
+    Measure(r"distance to the optimum $\|Q-Q^*\|_\infty$", "distance_to_optimum", True),
+    Measure("value from the start", "policy_value", False),
+    Measure("action gap", "action_gap", False),
+    Measure(r"entropy $S_q(\pi)$", "entropy", False),
+    Measure("support size", "support_size", False),
+    Measure(r"divergence $D_q(\pi_{k+1}\|\pi_k)$", "divergence", True),
+    Measure(r"residual $R_q(\pi_{k+1},\pi_k)$", "munchausen_residual", True),
 )
 
 
@@ -45,65 +47,38 @@ def convergence_figure(
     runs: Mapping[str, Solution], title: str, optimum: float | None = None
 ) -> Figure:
     """Draw the history of one run, or of several in one picture, a panel per measure."""
-    shown = [panel for panel in PANELS if any(_series(run, panel)[0].size for run in runs.values())]
-    columns = min(4, len(shown))
-    rows = math.ceil(len(shown) / columns)
-    figure = Figure(figsize=(3.4 * columns, 2.7 * rows + 0.9), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axis, panel in zip(axes, shown, strict=False):
-        _draw_panel(axis, panel, runs, optimum)
-    for axis in axes[len(shown) :]:
-        axis.set_axis_off()
-    for axis in axes[max(len(shown) - columns, 0) : len(shown)]:
-        axis.set_xlabel("iteration")
-    figure.suptitle(title)
-    handles, labels = axes[0].get_legend_handles_labels()
-    columns = min(len(labels), 6)
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
-    return figure
+    named = {f"{label}: {run.status.value}": run for label, run in runs.items()}
+    panels = [_panel(measure, named, optimum) for measure in MEASURES]
+    shown = tuple(panel for panel in panels if any(len(series.x) for series in panel.series))
+    return draw(FigureData("convergence", title, "", shown), looks(list(named)), title)
 
 
-def _draw_panel(
-    axis: Axes, panel: Panel, runs: Mapping[str, Solution], optimum: float | None
-) -> None:
-    for colour, (label, run) in zip(_cycle(len(runs)), runs.items(), strict=True):
-        iterations, measured = _series(run, panel)
-        axis.plot(
-            iterations, measured, color=colour, label=f"{label}: {run.status.value}", lw=1.4,
-            marker="o" if iterations.size == 1 else None, markersize=4,
-        )  # fmt: skip
-        if panel.field == "policy_value":
-            again, greedy = _series(run, panel._replace(field="greedy_value"))
-            axis.plot(again, greedy, color=colour, lw=1.2, ls=":")
-    axis.set_title(panel.title, fontsize=10)
-    axis.grid(alpha=0.25)
-    if panel.field == "policy_value":
-        axis.set_title("value from the start (dotted: greedy)", fontsize=10)
-        if optimum is not None:
-            axis.axhline(optimum, color="black", lw=0.8, ls="--")
-            axis.annotate(
-                "optimal", (1, optimum), xycoords=("axes fraction", "data"),
-                ha="right", va="bottom", fontsize=8,
-            )  # fmt: skip
-    if panel.logarithmic and any(np.isfinite(line.get_ydata()).any() for line in axis.lines):
-        axis.set_yscale("log")
+def _panel(measure: Measure, runs: Mapping[str, Solution], optimum: float | None) -> Panel:
+    series = [_series(label, run, measure) for label, run in runs.items()]
+    title, linear_below = measure.title, 0.0 if measure.logarithmic else None
+    if measure.field != "policy_value":
+        panel = Maths(title), "iteration", "", tuple(series)
+        return Panel(*panel, linear_below=linear_below)
+    greedy = measure._replace(field="greedy_value")
+    series += [_series(label, run, greedy, dotted=True) for label, run in runs.items()]
+    title += " (dotted: greedy)" if optimum is None else " (dotted: greedy; grey: optimal)"
+    return Panel(title, "iteration", "", tuple(series), reference=optimum)
 
 
-def _series(run: Solution, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
-    """Return iterations and measurements; the line has a gap where one cannot be drawn."""
-    iterations = np.array([record.iteration for record in run.history])
-    measured = np.array([getattr(record, panel.field) for record in run.history], dtype=float)
+def _series(label: str, run: Solution, measure: Measure, dotted: bool = False) -> Series:
+    """Return what was measured; the line has a gap where a number cannot be drawn."""
+    iterations = np.array([record.iteration for record in run.history], dtype=float)
+    measured = np.array([getattr(record, measure.field) for record in run.history], dtype=float)
     computed = ~np.isnan(measured)
-    if panel.logarithmic:
+    if measure.logarithmic:
         measured[measured < _SMALLEST] = np.nan
     measured[np.isinf(measured)] = np.nan
-    return iterations[computed], measured[computed]
+    x, y = iterations[computed], measured[computed]
+    unknown = np.full_like(y, np.nan)
+    return Series(label, x, y, unknown, unknown, dotted=dotted)
 
 
-def _cycle(count: int) -> list[str]:
-    return [_COLOURS[index % len(_COLOURS)] for index in range(count)]
-
-
+@in_style
 def policy_figure(mdp: MDP, runs: Mapping[str, Solution], title: str) -> Figure:
     """Draw the policies on the map: an arrow is as long as its action is probable."""
     if mdp.grid is None:
@@ -113,15 +88,12 @@ def policy_figure(mdp: MDP, runs: Mapping[str, Solution], title: str) -> Figure:
     down = math.ceil(len(runs) / across)
     tile = min(0.75, 11 / (columns * across))
     size = (max(columns * tile * across + 1.6, 5), rows * tile * down + 0.6 * down + 0.7)
-    figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots(down, across, squeeze=False).ravel()
+    figure, axes = panel_grid(len(runs), size[0] / across, size[1] / down, across)
     scale = _value_scale(mdp, list(runs.values()))
-    for axis, (label, run) in zip(axes, runs.items(), strict=False):
+    for axis, (label, run) in zip(axes, runs.items(), strict=True):
         _draw_map(axis, mdp.grid, mdp, run, scale)
-        axis.set_title(f"{label}: {run.status.value}", fontsize=10)
-    for axis in axes[len(runs) :]:
-        axis.set_axis_off()
-    figure.colorbar(scale, ax=list(axes), label="value of the state", shrink=0.8)
+        axis.set_title(f"{label}: {run.status.value}")
+    figure.colorbar(scale, ax=axes, label="value of the state", shrink=0.8)
     figure.suptitle(title)
     return figure
 
@@ -147,6 +119,7 @@ def _draw_map(axis: Axes, grid: Grid, mdp: MDP, run: Solution, scale: ScalarMapp
     _draw_arrows(axis, grid, mdp, run)
     axis.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5), xticks=[], yticks=[])
     axis.set_aspect("equal")
+    axis.grid(False)
     axis.spines[:].set_visible(False)
 
 

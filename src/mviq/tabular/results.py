@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from mviq.drawing.style import render
 from mviq.storage import appearing, write_durably
 from mviq.tabular.diagnostics import Record
 from mviq.tabular.solver import Solution
@@ -52,5 +53,4 @@ def write_solution(path: Path, run: Solution) -> None:
 
 def write_figure(path: Path, figure: Figure) -> None:
     """Write a PNG."""
-    with appearing(path) as partial:
-        figure.savefig(partial, format="png", dpi=150)
+    write_durably(path, render(figure, "png"))

@@ -14,11 +14,11 @@ from mviq.paper.theorems import (
     munchausen,
     policies,
 )
-from mviq.paper.theorems.statement import Check, Statement, name_of
+from mviq.paper.theorems.statement import Check, Statement, name_of, named
 
 __all__ = ["CHECKS", "Check", "Statement", "name_of"]
 
-CHECKS: tuple[Check, ...] = (
+_CHECKS: tuple[Check, ...] = (
     # Section 2
     convergence.recursion_concave,
     information.f_divergence,
@@ -90,3 +90,4 @@ CHECKS: tuple[Check, ...] = (
     # Section 5
     iteration.tsallis_vi,
 )
+CHECKS = tuple(map(named, _CHECKS))

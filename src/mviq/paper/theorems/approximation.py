@@ -24,7 +24,6 @@ def theorem_2_exact() -> Statement:
     z = draw_values(5000, 6, seed=30)
     _, psi = _threshold(z, offset=0.0)
     return Statement(
-        name="theorem-2-exact",
         reference="Theorem 2",
         claim="at q = 2 the approximation is the exact policy",
         convention="ours",
@@ -33,7 +32,6 @@ def theorem_2_exact() -> Statement:
             tsallis.taylor_policy(z, 2.0) - tsallis.policy(z, 2.0),
             psi.squeeze(-1) - tsallis.normalizer(z, 2.0),
         ),
-        tolerance=1e-12,
     )
 
 
@@ -46,7 +44,6 @@ def theorem_2_error() -> Statement:
     share = float(wrong.any(-1).double().mean())
     sums = [tsallis.policy(z, q).sum(-1) - 1 for q in error]
     return Statement(
-        name="theorem-2-error",
         reference="Theorem 2, Algorithm 1",
         claim="for every q but 1 and ∞ the Taylor expansion gives an approximation of ψ and of "
         "the policy",
@@ -85,7 +82,6 @@ def theorem_2_main_rule() -> Statement:
     shares = {q: undefined(q) for q in (3.0, 5.0, 10.0)}
     policies = [tsallis.taylor_policy(z, q) for q in shares]
     return Statement(
-        name="theorem-2-main-rule",
         reference="Theorem 2",
         claim="K(s) holds the actions with 1 + i z_(i) > Σ_{j≤i} z_(j), for every q",
         convention="ours",
@@ -98,7 +94,6 @@ def theorem_2_main_rule() -> Statement:
         residual=worst(*[policy.sum(-1) - 1 for policy in policies])
         + undefined(1.5)
         + undefined(2.0),
-        tolerance=1e-12,
     )
 
 
@@ -115,7 +110,6 @@ def theorem_2_forms() -> Statement:
         mass_error.append((linear * (ranks < size)).sum(-1) - 1)
         printed.append(shift + 1 - psi)
     return Statement(
-        name="theorem-2-forms",
         reference="Appendix B",
         claim="the two thresholds are related by ψ̂ = ψ̃ + 1 (Theorem 1 prints ψ̃ + 1/(1−q))",
         convention="physics",
@@ -125,7 +119,6 @@ def theorem_2_forms() -> Statement:
         evidence=f"the two printed forms are {worst(printed[2]):.2g} apart at our q = 5",
         corrected="ψ̂ = ψ̃ + 1/(q−1), and this ψ̃ makes the linearised policy sum to one on K",
         residual=worst(*mass_error),
-        tolerance=1e-12,
     )
 
 
@@ -142,7 +135,6 @@ def theorem_2_truncation() -> Statement:
         margin = values / temperature - (psi - 1 / (q - 1))
         violations.append(torch.where(support, -margin, margin))
     return Statement(
-        name="theorem-2-truncation",
         reference="Theorem 2",
         claim="an action has probability 0 iff Q < ψ/τ",
         convention="ours",
@@ -151,7 +143,6 @@ def theorem_2_truncation() -> Statement:
         evidence=f"wrong in {printed:.1%} of draws at q = 2",
         corrected="an action has probability 0 iff Q/τ ≤ ψ − 1/(q−1), for q > 1",
         residual=excess(*violations),
-        tolerance=1e-12,
     )
 
 
@@ -167,7 +158,6 @@ def theorem_2_support_size() -> Statement:
         normalised = weights / weights.sum(-1, keepdim=True)
         errors.append(tsallis.taylor_policy(z, q) - normalised)
     return Statement(
-        name="theorem-2-support-size",
         reference="Algorithm 1",
         claim="K(s) is the set of actions in the support",
         convention="ours",
@@ -179,7 +169,6 @@ def theorem_2_support_size() -> Statement:
         corrected="K ≥ 1 for q > 1, and K = 1 for q ≥ 3: there the policy is exp_q(z − max z), "
         "normalised",
         residual=empty + larger + worst(*errors),
-        tolerance=1e-12,
     )
 
 
@@ -195,7 +184,6 @@ def algorithm_1_literal() -> Statement:
     empty = float((_threshold(z, offset=1 - 1 / (1 - 2))[0] == 0).double().mean())
     ours = sum(int((_threshold(z, offset=1 - 1 / (q - 1))[0] == 0).sum()) for q in (1.5, 2.0, 4.0))
     return Statement(
-        name="algorithm-1-literal",
         reference="Algorithm 1",
         claim="K(s) is the largest i with 1 + i z_(i) > Σ_{j≤i} z_(j) + i(1 − 1/(1−q))",
         convention="physics",

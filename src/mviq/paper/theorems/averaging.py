@@ -18,14 +18,12 @@ def kl_average() -> Statement:
     history = draw_values(_STEPS * 200, 4, seed=70).view(_STEPS, 200, 4)
     policies = _explicit_steps(history, 1.0)[-1]
     return Statement(
-        name="kl-average",
         reference="Section 2, Theorem 4 at q = 1",
         claim="steps regularised by KL to the previous policy give the softmax of the sum of all "
         "values so far",
         convention="both",
         where="q = 1, five steps from the uniform policy",
         residual=worst(policies - history.sum(0).softmax(-1)),
-        tolerance=1e-12,
     )
 
 
@@ -57,7 +55,6 @@ def visitation_gradient() -> Statement:
         formula = q * tsallis.log_q(ratio, q) + 1 - mean
         errors.append(relative(gradient, formula))
     return Statement(
-        name="visitation-gradient",
         reference="Appendix D",
         claim="the divergence as a function of the visitation ρ has the gradient "
         "q ln_q(π/μ) + 1 − Σ π(π/μ)^(q−1)",
@@ -84,7 +81,6 @@ def optimality_conditions() -> Statement:
     smallest = min(float(multiplier.min()) for multiplier in multipliers)
     largest = max(float(multiplier.max()) for multiplier in multipliers)
     return Statement(
-        name="optimality-conditions",
         reference="Appendix D",
         claim="π = μ exp_q(Q/q − ψ) with ψ = (V + 1 − Σ π(π/μ)^(q−1))/q; the multipliers λ of "
         "π ≥ 0 are ≤ 0",
@@ -110,7 +106,6 @@ def yamano_two_points() -> Statement:
 
     truncated = worst(error(far, 2.0))
     return Statement(
-        name="yamano-two-points",
         reference="Theorem 4, proof",
         claim="(exp_q x · exp_q y)^(q−1) = exp_q(x + y)^(q−1) + (q−1)² xy",
         convention="ours",
@@ -121,7 +116,6 @@ def yamano_two_points() -> Statement:
         corrected="true where 1 + (q−1)x, 1 + (q−1)y and 1 + (q−1)(x+y) are positive: the product "
         "of two truncated factors is 0, not the product of two negative numbers",
         residual=worst(*[error(near, q) for q in (0.5, 1.5, 2.0, 3.0, 5.0)]),
-        tolerance=1e-12,
     )
 
 
@@ -145,7 +139,6 @@ def yamano_expansion() -> Statement:
         errors.append(product - expansion)
     product, expansion = _product_and_expansion(far, 2.0)
     return Statement(
-        name="yamano-expansion",
         reference="Lemma 2, Theorem 4",
         claim="(Π exp_q x_j)^(1−q) = exp_q(Σ x_j)^(1−q) + Σ_{j≥2} (1−q)^j e_j(x), with e_j the "
         "sum of all products of j different terms",
@@ -158,7 +151,6 @@ def yamano_expansion() -> Statement:
         corrected="ours: the same with q−1 for 1−q, where no 1 + (q−1)x_j and not "
         "1 + (q−1)Σ x_j is negative",
         residual=worst(*errors),
-        tolerance=1e-12,
     )
 
 
@@ -169,7 +161,6 @@ def theorem_4_product() -> Statement:
     errors += [_product_error(far, q, normalised=True) for q in (1.5, 2.0)]
     printed = [worst(_product_error(history, 2.0, normalised=False)) for history in (near, far)]
     return Statement(
-        name="theorem-4-product",
         reference="Theorem 4, appendix D",
         claim="the policy after k steps is proportional to exp_q(Q_1) ⋯ exp_q(Q_k)",
         convention="ours",
@@ -181,7 +172,6 @@ def theorem_4_product() -> Statement:
         corrected="π_{k+1} = π_1 Π exp_q(Q_j/q − ψ_j): the normaliser stays inside, because "
         "exp_q(x − ψ) is not proportional to exp_q(x) for q ≠ 1",
         residual=worst(*errors),
-        tolerance=1e-12,
     )
 
 
@@ -200,7 +190,6 @@ def theorem_4_expansion() -> Statement:
     near, far = _histories(seed=79, near=0.08)
     truncated = worst(_expansion_error(far, 2.0))
     return Statement(
-        name="theorem-4-expansion",
         reference="Theorem 4",
         claim="the product is the exponential of the sum of all values, as under KL, plus cross "
         "products of different values",
@@ -212,7 +201,6 @@ def theorem_4_expansion() -> Statement:
         corrected="(π_{k+1}/π_1)^(q−1) = exp_q(Σ x_j)^(q−1) + Σ_{j≥2} (q−1)^j e_j(x) with "
         "x_j = Q_j/q − ψ_j, without truncation",
         residual=worst(*[_expansion_error(near, q) for q in (1.5, 2.0, 3.0)]),
-        tolerance=1e-12,
     )
 
 
@@ -233,7 +221,6 @@ def weighted_average() -> Statement:
     truncated = _weighted_error(far, 2.0)
     broken = float((~(truncated.abs() < 1e-9)).double().mean())
     return Statement(
-        name="weighted-average",
         reference="Eq. (8)",
         claim="exp_q(Σ Q_j) = Π exp_q(Q_j / (1 + (1−q) Σ_{i<j} Q_i))",
         convention="physics",
@@ -243,7 +230,6 @@ def weighted_average() -> Statement:
         evidence=f"wrong in {broken:.0%} of draws at our q = 2 with values from N(0, 3²)",
         corrected="ours: with (q−1) for (1−q), where 1 + (q−1) Σ_{i≤j} Q_i > 0 for every j",
         residual=worst(*[_weighted_error(near, q) for q in indices]),
-        tolerance=1e-12,
     )
 
 

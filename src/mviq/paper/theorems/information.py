@@ -46,7 +46,6 @@ def f_divergence() -> Statement:
     ]
     kl_error = worst(errors(reversed_generator)[1])
     return Statement(
-        name="f-divergence",
         reference="Section 2, section 3.2",
         claim="with D_f = ⟨μ, f(π/μ)⟩, the KL divergence of π from μ is f = −ln t and the "
         "Tsallis one f = −ln_q t",
@@ -70,7 +69,6 @@ def entropy_duality() -> Statement:
         relative(_entropy_physics(_POLICIES, q), tsallis.entropy(_POLICIES, q)) for q in INDICES
     ]
     return Statement(
-        name="entropy-duality",
         reference="Appendix A",
         claim="−⟨π^q, ln_q π⟩ (physics) equals −⟨π, ln_q* π⟩ (ours) with q* = 2 − q",
         convention="both",
@@ -101,7 +99,6 @@ def entropy_logarithm() -> Statement:
     ]
     at_two = physics(2.0)
     return Statement(
-        name="entropy-logarithm",
         reference="Appendix A, Algorithm 1",
         claim="⟨π, ln_q π⟩ = −S_q(π), the entropy in the evaluation step",
         convention="physics",
@@ -130,7 +127,6 @@ def entropy_bounded() -> Statement:
     negative = _entropy_physics(_POLICIES, -1.0) - tsallis.log_q_physics(count, -1.0)
     literal = tsallis.entropy(uniform, 0.5) - tsallis.log_q(count, 0.5)
     return Statement(
-        name="entropy-bounded",
         reference="Section 3.2, appendix A",
         claim="0 ≤ S_q(π) ≤ ln_q n for every q",
         convention="physics",
@@ -141,7 +137,6 @@ def entropy_bounded() -> Statement:
         "q = 0.5 with our ln_q",
         corrected="0 ≤ S_q(π) ≤ S_q(uniform) = −ln_q(1/n) for q > 0",
         residual=max(excess(*violations), worst(*tight)),
-        tolerance=1e-12,
     )
 
 
@@ -152,14 +147,12 @@ def entropy_flatter() -> Statement:
     bounds = [tsallis.entropy(_POLICIES, q) - 1 / (q - 1) for q in indices if q > 1]
     summands = torch.stack([-_POLICIES * tsallis.log_q(_POLICIES, q) for q in indices])
     return Statement(
-        name="entropy-flatter",
         reference="Figure 1, appendix B",
         claim="the entropy becomes flatter as q grows and vanishes as q → ∞",
         convention="both",
         where="q from 0.25 to 10 000; S_q ≤ 1/(q−1)",
         evidence=f"the largest entropy is {entropies[-1].max():.1g} at q = 10 000",
         residual=excess(entropies.diff(dim=0), summands.diff(dim=0), *bounds),
-        tolerance=1e-12,
     )
 
 
@@ -177,7 +170,6 @@ def divergence_forms() -> Statement:
     same = [relative(ours(q), _divergence_physics(_POLICIES, _PRIORS, q)) for q in INDICES]
     operator = [relative(tsallis.divergence(_POLICIES, _PRIORS, q), ours(q)) for q in INDICES]
     return Statement(
-        name="divergence-forms",
         reference="Appendix A",
         claim="⟨π, −ln_q(μ/π)⟩ (physics) equals ⟨π, ln_q*(π/μ)⟩ (ours) with q* = 2 − q",
         convention="both",
@@ -197,7 +189,6 @@ def divergence_nonnegative() -> Statement:
     negative = -_divergence_physics(_POLICIES, _PRIORS, -1.0)
     violations = [-tsallis.divergence(_POLICIES, _PRIORS, q) for q in INDICES]
     return Statement(
-        name="divergence-nonnegative",
         reference="Section 3.2, appendix A",
         claim="D_q(π‖μ) ≥ 0 for every q",
         convention="both",
@@ -207,7 +198,6 @@ def divergence_nonnegative() -> Statement:
         evidence=f"D_(−1) goes down to −{excess(negative):.2g}",
         corrected="D_q(π‖μ) ≥ 0 for q > 0; for q < 0 it is ≤ 0",
         residual=excess(*violations, -negative),
-        tolerance=1e-12,
     )
 
 
@@ -223,7 +213,6 @@ def divergence_zero() -> Statement:
             violations.append(bound - tsallis.divergence(_POLICIES, prior, q))
     at_zero = _divergence_physics(_POLICIES, _PRIORS, 0.0)
     return Statement(
-        name="divergence-zero",
         reference="Section 3.2, appendix A",
         claim="for every q, D_q(π‖μ) = 0 iff π = μ",
         convention="both",
@@ -233,7 +222,6 @@ def divergence_zero() -> Statement:
         evidence="D_0 of different policies of full support is 0 to rounding",
         corrected="D_q(π‖π) = 0 and D_q(π‖μ) ≥ min(q, 2)/2 · ‖π − μ‖₁² for q > 0",
         residual=max(excess(*violations), worst(*at_equal)),
-        tolerance=1e-12,
     )
 
 
@@ -247,7 +235,6 @@ def divergence_infinite() -> Statement:
     slowest = 0.49 * 3 * math.log(10)  # three decades at q = 1: ½ ln 1000, less what μ → 1 gains
     last = float(tsallis.divergence(policy, priors[-1], 0.5))
     return Statement(
-        name="divergence-infinite",
         reference="Section 3.2, appendix A",
         claim="for every q, D_q(π‖μ) → ∞ where π > 0 and μ → 0",
         convention="both",
@@ -258,7 +245,6 @@ def divergence_infinite() -> Statement:
         corrected="for q ≥ 1 it grows without bound as μ → 0; for q < 1 it stays below 1/(1−q), "
         "and ∞ at μ = 0 is a convention (which mviq follows)",
         residual=max(excess(*bounded), excess(*[slowest - rise for rise in rises])),
-        tolerance=1e-12,
     )
 
 
@@ -267,14 +253,12 @@ def divergence_grows() -> Statement:
     indices = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
     values = torch.stack([tsallis.divergence(_POLICIES, _PRIORS, q) for q in indices])
     return Statement(
-        name="divergence-grows",
         reference="Figure 2, section 3.2",
         claim="the larger q, the more large ratios π/μ are penalised",
         convention="both",
         where="q from 0.25 to 5: D_q(π‖μ) does not fall as q grows",
         evidence=f"the largest value is {values[2].max():.2g} at q = 1, {values[6].max():.2g} at 5",
         residual=excess(-values.diff(dim=0)),
-        tolerance=1e-12,
     )
 
 
@@ -289,7 +273,6 @@ def divergence_relatives() -> Statement:
         if q == 2:
             printed.append(relative(alpha, ours))
     return Statement(
-        name="divergence-relatives",
         reference="Section 3.2",
         claim="the α-divergence at α = 2 is the Tsallis KL divergence; Rényi's has the same "
         "power of π/μ inside a logarithm",

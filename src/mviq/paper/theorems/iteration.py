@@ -3,13 +3,9 @@
 import math
 from dataclasses import replace
 
-from torch import Tensor
-
 from mviq import tsallis
 from mviq.paper.theorems.problems import (
-    Problem,
     contraction,
-    draw_values,
     family_step,
     garnets,
     iterate,
@@ -19,25 +15,19 @@ from mviq.paper.theorems.statement import Statement, worst
 _ATARI = tsallis.Family(q=2.0, temperature=10.0, munchausen_alpha=0.9)  # Table 2
 
 
-def _start(problem: Problem, scale: float = 0.0, seed: int = 0) -> Tensor:
-    rows = problem.rewards.numel() // problem.rewards.shape[-1]
-    return draw_values(rows, problem.rewards.shape[-1], scale, seed).view_as(problem.rewards)
-
-
 def mvi_at_one() -> Statement:
     """Compare one update of MVI(1) and of M-VI, and where they end."""
     problem = garnets()
     gap = tsallis.Family(q=1.0, temperature=1.0, munchausen_alpha=0.9, form="gap")
     log = replace(gap, form="log")
-    q_values = _start(problem, 3.0, seed=100)
+    q_values = problem.draw(3.0, seed=100)
     shift = 0.9 * gap.temperature * gap.evaluate(q_values).entropy.unsqueeze(-1)
     difference = family_step(problem, gap)(q_values) - family_step(problem, log)(q_values)
     ends = [
-        family.policy(iterate(family_step(problem, family), _start(problem), 2000).q_values)
+        family.policy(iterate(family_step(problem, family), problem.draw(), 2000).q_values)
         for family in (gap, log)
     ]
     return Statement(
-        name="mvi-at-one",
         reference="Section 1, section 4.2",
         claim="at q = 1, MVI(q) with the gap is exactly Munchausen VI",
         convention="both",
@@ -56,24 +46,22 @@ def advantage_learning() -> Statement:
     """Compare one update at q = ∞ with that of advantage learning."""
     problem = garnets()
     family = tsallis.Family(q=math.inf, temperature=1.0, munchausen_alpha=0.9)
-    q_values = _start(problem, 3.0, seed=101)
+    q_values = problem.draw(3.0, seed=101)
     best = q_values.amax(-1)
     expected = problem.backup(best) + 0.9 * (q_values - best.unsqueeze(-1))
     return Statement(
-        name="advantage-learning",
         reference="Section 4.2",
         claim="at q = ∞, MVI(q) is advantage learning: r + α(Q − max Q) + γP max Q",
         convention="ours",
         where="six random problems",
         residual=worst(family_step(problem, family)(q_values) - expected),
-        tolerance=1e-12,
     )
 
 
 def tsallis_vi() -> Statement:
     """Measure how the update without Munchausen term contracts pairs of values."""
     problem = garnets()
-    first, second = (_start(problem, 5.0, seed) for seed in (102, 103))
+    first, second = (problem.draw(5.0, seed) for seed in (102, 103))
     ratios, errors = [], []
     for q in (1.0, 1.5, 2.0, 3.0, math.inf):
         family = tsallis.Family(q=q, temperature=1.0, munchausen_alpha=0.0)
@@ -81,14 +69,12 @@ def tsallis_vi() -> Statement:
         ratios.append(contraction(step, first, second))
         errors.append(step(first) - problem.backup(tsallis.soft_value(first, q, 1.0)))
     return Statement(
-        name="tsallis-vi",
         reference="Section 5.2",
         claim="at α = 0, MVI(q) is Tsallis-VI, which converges",
         convention="ours",
         where="q = 1, 1.5, 2, 3, ∞, γ = 0.9; also with entropy weight 1 instead of 1/q",
         evidence=f"contraction ratio {max(ratios):.2f}",
         residual=max(max(ratios) - problem.discount, worst(*errors)),
-        tolerance=1e-12,
     )
 
 
@@ -99,13 +85,12 @@ def extended_log() -> Statement:
     for q in (1.0, 1.5, 2.0, 3.0):
         log = tsallis.Family(q=q, temperature=temperature, munchausen_alpha=alpha, form="log")
         plain = replace(log, temperature=(1 - alpha) * temperature, munchausen_alpha=0.0)
-        ends = [iterate(family_step(problem, f), _start(problem)).q_values for f in (log, plain)]
+        ends = [iterate(family_step(problem, f), problem.draw()).q_values for f in (log, plain)]
         value = tsallis.soft_value(ends[0], q, temperature).unsqueeze(-1)
         errors.append((1 - alpha) * ends[0] + alpha * value - ends[1])
         if q <= 2:  # above 2 the policy is not Lipschitz in the values
             errors.append(log.policy(ends[0]) - plain.policy(ends[1]))
     return Statement(
-        name="extended-log",
         reference="Section 4.2",
         claim="Q/τ − ψ in place of ln_q π is a sensible Munchausen term",
         convention="ours",
@@ -121,11 +106,10 @@ def munchausen_weight() -> Statement:
     """Iterate the algorithm box with the weight it prints, and with the one of the text."""
     problem, limit = garnets(), 1e12
     printed = replace(_ATARI, munchausen_alpha=_ATARI.munchausen_alpha * _ATARI.temperature)
-    runaway = iterate(family_step(problem, printed), _start(problem), 100, limit)
-    bounded = iterate(family_step(problem, _ATARI), _start(problem), 1000, limit)
+    runaway = iterate(family_step(problem, printed), problem.draw(), 100, limit)
+    bounded = iterate(family_step(problem, _ATARI), problem.draw(), 1000, limit)
     highest = worst(bounded.q_values)
     return Statement(
-        name="munchausen-weight",
         reference="Algorithm 1",
         claim="the Munchausen term has weight ατ (the text derives α)",
         convention="both",
@@ -145,14 +129,13 @@ def large_temperature() -> Statement:
     problem = garnets()
 
     def unsettled(family: tsallis.Family) -> int:
-        end = iterate(family_step(problem, family), _start(problem))
+        end = iterate(family_step(problem, family), problem.draw())
         return int((~(end.last_step < 1e-8)).sum())
 
     hot, log = unsettled(_ATARI), unsettled(replace(_ATARI, form="log"))
     cold = unsettled(replace(_ATARI, temperature=0.03))
     total = len(problem.rewards)
     return Statement(
-        name="large-temperature",
         reference="Section 4.2, Table 2",
         claim="the gap is a more stable Munchausen term than Q/τ − ψ",
         convention="ours",

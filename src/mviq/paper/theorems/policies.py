@@ -18,14 +18,12 @@ def sparsemax_projection() -> Statement:
     beyond = towards.amax(-1) - (policy * towards).sum(-1)  # over all corners of the simplex
     form = policy - (1 + values - psi.unsqueeze(-1)).clamp(min=0.0)
     return Statement(
-        name="sparsemax-projection",
         reference="Section 3.1",
         claim="with weight 1/2, the policy of q = 2 is the Euclidean projection of the values "
         "onto the simplex, [values − constant]_+",
         convention="ours",
         where="q = 2; the printed constant is our ψ − 1",
         residual=max(excess(beyond), worst(form)),
-        tolerance=1e-12,
     )
 
 
@@ -53,7 +51,6 @@ def theorem_1_form() -> Statement:
         scaled.append(optimality(z, tsallis.policy(z / q, q), q, weight=1.0))
     mirrored = optimality(z, tsallis.policy(z, tsallis.mirror_index(1.5)), 1.5, weight=1 / 1.5)
     return Statement(
-        name="theorem-1-form",
         reference="Theorem 1",
         claim="the policy that maximises ⟨π, Q⟩ + τ S_q(π) is exp_q(Q/τ − ψ)",
         convention="ours",
@@ -88,7 +85,6 @@ def theorem_1_root() -> Statement:
         threshold = psi.unsqueeze(-1) - 1 / (q - 1)
         errors.append(policy.pow(q - 1) - (q - 1) * (z - threshold).clamp(min=0.0))
     return Statement(
-        name="theorem-1-root",
         reference="Theorem 1",
         claim="the policy is the root of order 1−q of (1−q)[Q/τ − ψ̃]_+, for every q > 0",
         convention="physics",
@@ -99,7 +95,6 @@ def theorem_1_root() -> Statement:
         f"−{-float(mass.max()):.1g} or less",
         corrected="π^(q−1) = (q−1)[z − ψ̃]_+ with ψ̃ = ψ − 1/(q−1), for our q > 1",
         residual=worst(*errors),
-        tolerance=1e-12,
     )
 
 
@@ -113,7 +108,6 @@ def theorem_1_support() -> Statement:
         printed[q] = float((exact ^ other).any(-1).double().mean())
         violations += int((exact & ~other if q > 2 else other & ~exact).sum())
     return Statement(
-        name="theorem-1-support",
         reference="Theorem 1",
         claim="for q > 1, the support of (q, τ) is the support of (2, τ/(q−1))",
         convention="ours",
@@ -143,7 +137,6 @@ def support_shrinks() -> Statement:
     rules = torch.stack([((q - 1) * above).pow(1 / (q - 1)).sum(-1) < 1 for q in indices])
     sizes = supports.sum(-1, dtype=torch.float64).mean(-1)
     return Statement(
-        name="support-shrinks",
         reference="Theorem 1, Figure 2",
         claim="the larger q, the more actions are truncated",
         convention="ours",
@@ -169,7 +162,6 @@ def greedy_limit() -> Statement:
     policies = [tsallis.policy(tied, q) for q in (1e6, math.inf)]
     half = (tied == best.unsqueeze(-1)).double() / 2
     return Statement(
-        name="greedy-limit",
         reference="Appendix B",
         claim="as q → ∞ one action has probability 1 and all others 0",
         convention="ours",
@@ -180,7 +172,6 @@ def greedy_limit() -> Statement:
         corrected="uniform over the maximisers at q = ∞; a single best action is alone as soon as "
         "(q−1)(z_1 − z_2) ≥ 1, not only in the limit",
         residual=worst(alone - greedy, (not_yet < 2).double(), *[p - half for p in policies]),
-        tolerance=1e-12,
     )
 
 
@@ -196,7 +187,6 @@ def closed_form() -> Statement:
     solution = (z / 2 - threshold.gather(-1, size - 1)).clamp(min=0.0).square()
     error = worst(solution - tsallis.policy(z, 1.5), solution.sum(-1) - 1)
     return Statement(
-        name="closed-form",
         reference="Section 3.1",
         claim="the threshold has no closed form unless q is 1, 2 or ∞",
         convention="ours",
@@ -206,5 +196,4 @@ def closed_form() -> Statement:
         corrected="also q = 3/2 has one: with x = z/2 sorted and its k largest in the support, "
         "π = [x − t]_+², t = mean − √((1 − Σ(x − mean)²)/k)",
         residual=error,
-        tolerance=1e-12,
     )

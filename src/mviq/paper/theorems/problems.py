@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from mviq import tsallis
+from mviq.tabular import MDP, garnet, lock_in_chain
 
 INDICES = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
 """Entropic indices on both sides of each special case."""
@@ -31,6 +32,11 @@ class Problem(NamedTuple):
     rewards: Tensor
     discount: float
 
+    def draw(self, scale: float = 0.0, seed: int = 0) -> Tensor:
+        """Return normal values for every state and action."""
+        rows, actions = self.rewards.numel() // self.rewards.shape[-1], self.rewards.shape[-1]
+        return draw_values(rows, actions, scale, seed).view_as(self.rewards)
+
     def backup(self, state_values: Tensor) -> Tensor:
         """Return r + γ P v for every state and action."""
         expected = (self.transitions @ state_values[..., None, :, None]).squeeze(-1)
@@ -47,23 +53,22 @@ class Problem(NamedTuple):
 
 def garnets(count: int = 6, states: int = 20, actions: int = 4, discount: float = 0.9) -> Problem:
     """Return random problems in which an action leads to three states, with normal rewards."""
-    generator = torch.Generator().manual_seed(0)
-    shape = (count, states, actions, states)
-    order = torch.rand(shape, dtype=torch.float64, generator=generator).argsort(-1)
-    weights = torch.rand(shape, dtype=torch.float64, generator=generator) * (order < 3)
-    rewards = torch.randn(shape[:-1], dtype=torch.float64, generator=generator)
-    return Problem(weights / weights.sum(-1, keepdim=True), rewards, discount)
-
-
-def chain(states: int = 8, discount: float = 0.95) -> Problem:
-    """Return a chain: the left end pays 0.1 for staying, the right end 1, nothing in between."""
-    transitions = torch.zeros(states, 2, states, dtype=torch.float64)
-    rewards = torch.zeros(states, 2, dtype=torch.float64)
-    for state in range(states):
-        transitions[state, 0, max(state - 1, 0)] = 1.0
-        transitions[state, 1, min(state + 1, states - 1)] = 1.0
-    rewards[0, 0], rewards[-1, 1] = 0.1, 1.0
+    problems = [garnet(states, actions, 3, discount, seed) for seed in range(count)]
+    transitions, rewards = map(torch.stack, zip(*map(_arrays, problems), strict=True))
     return Problem(transitions, rewards, discount)
+
+
+def chain() -> Problem:
+    """Return a chain of eight states that pay 0.1 for staying, and 1 at its far end."""
+    problem = lock_in_chain()
+    return Problem(*_arrays(problem), problem.discount)
+
+
+def _arrays(problem: MDP) -> tuple[Tensor, Tensor]:
+    """Return transitions (states, actions, states) and rewards."""
+    shape = problem.states, problem.actions, problem.states
+    transitions = torch.from_numpy(problem.transitions.toarray().reshape(shape))
+    return transitions, torch.from_numpy(problem.rewards)
 
 
 def family_step(problem: Problem, family: tsallis.Family) -> Callable[[Tensor], Tensor]:

@@ -1,7 +1,8 @@
 """A statement of the paper, and what measuring it gave."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Literal, TypeAlias
 
 import torch
@@ -24,8 +25,6 @@ class Statement:
     'fails'
     """
 
-    name: str
-    """The name of the check, which ``mviq verify --only`` takes."""
     reference: str
     """The place in the paper."""
     claim: str
@@ -36,7 +35,7 @@ class Statement:
     """For which q, and under which conditions, it was measured."""
     residual: float
     """The violation of the corrected statement; of the printed one if none is needed."""
-    tolerance: float
+    tolerance: float = 1e-12
     """The largest residual that rounding explains."""
     printed_residual: float | None = None
     """The violation of the printed statement, where it is not ``residual``."""
@@ -46,6 +45,8 @@ class Statement:
     """What was measured, in numbers: the counterexample if the printed statement fails."""
     corrected: str | None = None
     """What is true, where that is not what is printed, or where our convention words it anew."""
+    name: str = ""
+    """The name of the check, which ``mviq verify --only`` takes."""
 
     @property
     def holds(self) -> bool:
@@ -72,6 +73,16 @@ Check: TypeAlias = Callable[[], Statement]
 def name_of(check: Check) -> str:
     """Return the name of the statement a check measures, without measuring it."""
     return check.__name__.replace("_", "-")
+
+
+def named(check: Check) -> Check:
+    """Return a check that gives its name to the statement it measures."""
+
+    @wraps(check)
+    def measure() -> Statement:
+        return replace(check(), name=name_of(check))
+
+    return measure
 
 
 def worst(*errors: Tensor) -> float:

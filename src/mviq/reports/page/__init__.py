@@ -9,12 +9,13 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from mviq.drawing.panels import FigureData, Panel, value_range
+from mviq.drawing.style import Look, short_names
 from mviq.reports.method import method
-from mviq.reports.numbers import UNKNOWN, Number, brackets, counted, shown
-from mviq.reports.panels import FigureData, Panel, value_range
+from mviq.reports.numbers import UNKNOWN, brackets, counted, shown
 from mviq.reports.report import Report
 from mviq.reports.settings import common_settings, differing_settings, systems
-from mviq.reports.style import Look, short_names
+from mviq.reports.statistics import Interval
 from mviq.reports.tables import AREA, GAP, IQM, SummaryRow
 
 _HERE = Path(__file__).parent
@@ -29,7 +30,7 @@ _CHANCE = (
     "P(better than baseline)",
     "How likely a run is better than one of the baseline; 0.5 is no difference",
 )
-_LINE_WIDTH = 2.2  # pixels
+_PIXELS = 1.4  # of a point
 
 
 def render_page(report: Report) -> bytes:
@@ -71,7 +72,7 @@ def _context(report: Report) -> dict[str, Any]:
     return {
         "study": study,
         "facts": _facts(report),
-        "verdict": report.verdict,
+        "conclusion": report.conclusion,
         "looks": report.looks,
         "places": {label: place for place, label in enumerate(report.looks)},
         "dashes": {label: _dashes(look, " ") for label, look in report.looks.items()},
@@ -81,7 +82,7 @@ def _context(report: Report) -> dict[str, Any]:
         "rows": [_row(report, row, names) for row in report.summary.rows],
         "labels": comparison.labels,
         "environments": _environments(report),
-        "figures": {place: report.figures.get(place) for place in _PLACES},
+        "figures": report.figures,
         "diagnostics": report.diagnostics,
         "problems": [run for run in study.runs if run.status != "finished"],
         "notes": comparison.notes,
@@ -90,9 +91,6 @@ def _context(report: Report) -> dict[str, Any]:
         "system": systems(study),
         "method": method(comparison),
     }
-
-
-_PLACES = ("curves", "aggregates", "chances", "efficiency", "profiles", "improvement")
 
 
 def _caption(report: Report) -> str:
@@ -137,7 +135,7 @@ def _row(report: Report, row: SummaryRow, names: Sequence[str]) -> dict[str, Any
     }
 
 
-def _cell(number: Number) -> dict[str, str]:
+def _cell(number: Interval) -> dict[str, str]:
     if math.isnan(number.estimate):
         return {"value": "", "estimate": "", "interval": ""}
     return {
@@ -147,12 +145,13 @@ def _cell(number: Number) -> dict[str, str]:
     }
 
 
-def _strip(report: Report, number: Number) -> dict[str, str] | None:
+def _strip(report: Report, number: Interval) -> dict[str, str] | None:
     """Return an interval as percentages of the range of all of them."""
     if math.isnan(number.estimate):
         return None
-    found = [row.numbers.get(IQM, UNKNOWN) for row in report.summary.rows]
-    ends = [x for n in found for x in (n.estimate, n.low, n.high) if not math.isnan(x)]
+    numbers = [row.numbers.get(IQM, UNKNOWN) for row in report.summary.rows]
+    every: list[float] = [x for n in numbers for x in (n.estimate, n.low, n.high)]
+    ends = [x for x in every if not math.isnan(x)]
     low, width = min(ends), (max(ends) - min(ends)) or 1.0
 
     def percent(value: float) -> float:
@@ -165,10 +164,10 @@ def _strip(report: Report, number: Number) -> dict[str, str] | None:
 
 
 def _environments(report: Report) -> dict[str, list[dict[str, str]]]:
-    found = {(cell.env, cell.label): cell.number for cell in report.cells}
+    scores = {(cell.env, cell.label): cell.number for cell in report.cells}
     comparison = report.comparison
     return {
-        e.env: [_cell(found.get((e.env, label), UNKNOWN)) for label in comparison.labels]
+        e.env: [_cell(scores.get((e.env, label), UNKNOWN)) for label in comparison.labels]
         for e in comparison.environments
     }
 
@@ -183,26 +182,27 @@ def _data(report: Report) -> dict[str, Any]:
     }
 
 
-def _look(name: str, look: Look) -> dict[str, str]:
+def _look(name: str, look: Look) -> dict[str, Any]:
     dash = _dashes(look, "px,")
-    dash = f"{dash}px" if dash else "solid"
+    line = {"dash": f"{dash}px" if dash else "solid", "width": round(_PIXELS * look.width, 2)}
     colours = {"colour": look.colour, "onDark": look.on_dark}
-    return {"name": name, "short": look.name, **colours, "dash": dash}
+    return {"name": name, "short": look.name, **colours, **line}
 
 
 def _dashes(look: Look, between: str) -> str:
-    return between.join(f"{_LINE_WIDTH * part:.4g}" for part in look.dashes)
+    return between.join(f"{_PIXELS * look.width * part:.4g}" for part in look.dashes)
 
 
 def _figure(figure: FigureData, places: dict[str, int]) -> dict[str, Any]:
     return {
         "kind": figure.kind,
-        "panels": [_panel(panel, places, figure.kind == "bars") for panel in figure.panels],
+        "panels": [_panel(panel, places) for panel in figure.panels],
     }
 
 
-def _panel(panel: Panel, places: dict[str, int], bars: bool) -> dict[str, Any]:
-    names = dict(zip(panel.places, short_names(panel.places), strict=True)) if bars else {}
+def _panel(panel: Panel, places: dict[str, int]) -> dict[str, Any]:
+    groups = panel.places if panel.kind == "bars" else []
+    names = dict(zip(groups, short_names(groups), strict=True))
     return {
         "xTitle": panel.x_title,
         "yTitle": panel.y_title,

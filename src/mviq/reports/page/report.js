@@ -62,7 +62,7 @@
     return {
       x: series.x, y: series.y, type: "scatter", name: plain(look(series.label).short),
       mode: series.x.length === 1 ? "markers" : "lines",
-      line: { color: own, width: 2.2, dash: look(series.label).dash }, marker: { color: own, size: 8 },
+      line: { color: own, width: look(series.label).width, dash: look(series.label).dash }, marker: { color: own, size: 8 },
       customdata: interval(series),
       hovertemplate: many(shown) ? "%{fullData.name}<br>%{y:.3~g}%{customdata}<extra></extra>" : "%{y:.3~g}%{customdata}",
     };

@@ -4,7 +4,7 @@ Scores have shape ``(runs, tasks)``, learning curves ``(runs, tasks, points)``, 
 run is missing. Pure functions of arrays; randomness comes from a seed.
 """
 
-from mviq.reports.statistics.alignment import Aligned, Record, align, comparable
+from mviq.reports.statistics.alignment import Aligned, RunCurve, align, comparable
 from mviq.reports.statistics.estimates import (
     along_curve,
     area_under_curve,
@@ -23,6 +23,7 @@ from mviq.reports.statistics.scores import (
     ATARI,
     Reference,
     atari_game,
+    atari_reference,
     human_normalised,
     normalised,
 )
@@ -32,13 +33,14 @@ __all__ = [
     "ATARI",
     "Aligned",
     "Interval",
-    "Record",
     "Reference",
     "Row",
+    "RunCurve",
     "align",
     "along_curve",
     "area_under_curve",
     "atari_game",
+    "atari_reference",
     "comparable",
     "curve_interval",
     "human_normalised",

@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class Record:
+class RunCurve:
     """What one run measured: ``values`` at ``steps``, in one task with one seed."""
 
     task: str
@@ -48,13 +48,13 @@ class Record:
     def at(self, steps: Array) -> Array:
         """Return the last value at or before each step: NaN before the first and after the last.
 
-        >>> run = Record("CartPole-v1", 0, [10, 20, 30], [1.0, 2.0, 3.0])
+        >>> run = RunCurve("CartPole-v1", 0, [10, 20, 30], [1.0, 2.0, 3.0])
         >>> run.at(np.array([5, 10, 25, 30, 31]))
         array([nan,  1.,  2.,  3., nan])
         """
-        found = np.searchsorted(self.steps, steps, side="right") - 1
-        inside = (found >= 0) & (steps <= self.end)
-        return np.where(inside, self.values[np.maximum(found, 0)], np.nan)
+        places = np.searchsorted(self.steps, steps, side="right") - 1
+        inside = (places >= 0) & (steps <= self.end)
+        return np.where(inside, self.values[np.maximum(places, 0)], np.nan)
 
     @property
     def start(self) -> float:
@@ -80,16 +80,9 @@ class Aligned:
     notes: tuple[str, ...] = field(default=())
     """What was cut, dropped or missing: one sentence each, empty if nothing was."""
 
-    def final(self, points: int = 1) -> Array:
-        """Return scores ``(runs, tasks)``: the mean over the last points, NaN if one is missing."""
-        check_at_least("points", points, 1)
-        if points > self.steps.size:
-            raise ValueError(f"points must be at most {self.steps.size}, got {points}")
-        return np.asarray(self.curves[..., -points:].mean(axis=-1))
-
 
 def align(
-    records: Iterable[Record],
+    records: Iterable[RunCurve],
     *,
     unequal: Unequal = "cut",
     grid: ArrayLike | int | None = None,
@@ -104,8 +97,8 @@ def align(
     ones, or None for every recorded step. ``tasks`` and ``seeds`` are those expected: one that was
     found nowhere is a missing run with a note, not a smaller study.
 
-    >>> long = Record("Catch-v0", 0, [10, 20, 30], [1.0, 2.0, 3.0])
-    >>> short = Record("Catch-v0", 1, [10, 20], [1.5, 2.5])
+    >>> long = RunCurve("Catch-v0", 0, [10, 20, 30], [1.0, 2.0, 3.0])
+    >>> short = RunCurve("Catch-v0", 1, [10, 20], [1.5, 2.5])
     >>> found = align([long, short], seeds=[0, 1, 2])
     >>> found.steps, found.curves[:, 0]
     (array([10., 20.]), array([[1. , 2. ], [1.5, 2.5], [nan, nan]]))
@@ -134,31 +127,31 @@ def comparable(algorithms: Mapping[str, Aligned]) -> dict[str, Aligned]:
 
     A task counts only where every algorithm has a run with a score at the last common step.
 
-    >>> one = align([Record("A", 0, [1, 2], [1.0, 1.0]), Record("B", 0, [1, 2], [2.0, 2.0])])
-    >>> two = align([Record("B", 0, [1, 2, 3], [5.0, 6.0, 7.0])])
+    >>> one = align([RunCurve("A", 0, [1, 2], [1.0, 1.0]), RunCurve("B", 0, [1, 2], [2.0, 2.0])])
+    >>> two = align([RunCurve("B", 0, [1, 2, 3], [5.0, 6.0, 7.0])])
     >>> both = comparable({"one": one, "two": two})
     >>> both["one"].tasks, both["two"].steps, both["one"].notes, both["two"].notes
     (('B',), array([1., 2.]), ('left out A: no runs of two',), ('cut at step 2, where one ends',))
     """
     if not algorithms:
         raise ValueError("algorithms must have at least one entry, got none")
-    ends = {name: found.steps[-1] for name, found in algorithms.items()}
+    ends = {name: aligned.steps[-1] for name, aligned in algorithms.items()}
     first = min(ends, key=lambda name: ends[name])
-    short = {name: _until(found, ends[first], first) for name, found in algorithms.items()}
-    steps = sorted(set.intersection(*(set(found.steps) for found in short.values())))
+    short = {name: _until(aligned, ends[first], first) for name, aligned in algorithms.items()}
+    steps = sorted(set.intersection(*(set(aligned.steps) for aligned in short.values())))
     if not steps:
         raise ValueError("algorithms must share at least one step, got none: align on one grid")
-    lacking = {task: _lacking(short, task) for found in short.values() for task in found.tasks}
+    lacking = {task: _lacking(short, task) for aligned in short.values() for task in aligned.tasks}
     tasks = [task for task, who in lacking.items() if not who]
     if not tasks:
         raise ValueError(f"algorithms must share at least one task, got none of {list(lacking)}")
-    return {name: _restrict(found, tasks, steps, lacking) for name, found in short.items()}
+    return {name: _restrict(aligned, tasks, steps, lacking) for name, aligned in short.items()}
 
 
 def _by_task_and_seed(
-    records: Iterable[Record], tasks: Sequence[str], seeds: Sequence[int]
-) -> tuple[dict[tuple[str, int], Record], list[str]]:
-    runs: dict[tuple[str, int], Record] = {}
+    records: Iterable[RunCurve], tasks: Sequence[str], seeds: Sequence[int]
+) -> tuple[dict[tuple[str, int], RunCurve], list[str]]:
+    runs: dict[tuple[str, int], RunCurve] = {}
     notes: list[str] = []
     for run in records:
         if (run.task, run.seed) in runs:
@@ -179,7 +172,7 @@ def _by_task_and_seed(
     return runs, notes
 
 
-def _grid(grid: ArrayLike | int | None, runs: Iterable[Record]) -> Array:
+def _grid(grid: ArrayLike | int | None, runs: Iterable[RunCurve]) -> Array:
     recorded = np.unique(np.concatenate([run.steps for run in runs]))
     if grid is None:
         return recorded
@@ -189,7 +182,7 @@ def _grid(grid: ArrayLike | int | None, runs: Iterable[Record]) -> Array:
     return as_increasing("grid", grid)
 
 
-def _cut(steps: Array, runs: Collection[Record]) -> tuple[Array, list[str]]:
+def _cut(steps: Array, runs: Collection[RunCurve]) -> tuple[Array, list[str]]:
     """Return the points between the latest start and the earliest end, and what that left out."""
     last = max(runs, key=lambda run: run.start)
     first = min(runs, key=lambda run: run.end)
@@ -210,8 +203,8 @@ def _cut(steps: Array, runs: Collection[Record]) -> tuple[Array, list[str]]:
 
 
 def _drop(
-    steps: Array, runs: Mapping[tuple[str, int], Record]
-) -> tuple[dict[tuple[str, int], Record], list[str]]:
+    steps: Array, runs: Mapping[tuple[str, int], RunCurve]
+) -> tuple[dict[tuple[str, int], RunCurve], list[str]]:
     """Return the runs that reach the end of the grid, and which ones do not."""
     kept = {place: run for place, run in runs.items() if run.end >= steps[-1]}
     if not kept:
@@ -224,7 +217,7 @@ def _drop(
     return kept, [f"dropped {_name(run)}: it ends at step {run.end:g}" for run in short]
 
 
-def _lacks(steps: Array, runs: Collection[Record]) -> list[str]:
+def _lacks(steps: Array, runs: Collection[RunCurve]) -> list[str]:
     """Return which runs do not span the grid."""
     before = [f"{_name(r)} is missing before step {r.start:g}" for r in runs if r.start > steps[0]]
     after = [f"{_name(r)} is missing after step {r.end:g}" for r in runs if r.end < steps[-1]]
@@ -232,7 +225,10 @@ def _lacks(steps: Array, runs: Collection[Record]) -> list[str]:
 
 
 def _stack(
-    runs: Mapping[tuple[str, int], Record], tasks: Sequence[str], seeds: Sequence[int], steps: Array
+    runs: Mapping[tuple[str, int], RunCurve],
+    tasks: Sequence[str],
+    seeds: Sequence[int],
+    steps: Array,
 ) -> Array:
     curves = np.full((len(seeds), len(tasks), steps.size), np.nan)
     for (i, seed), (j, task) in product(enumerate(seeds), enumerate(tasks)):
@@ -241,43 +237,43 @@ def _stack(
     return curves
 
 
-def _until(found: Aligned, end: float, who: str) -> Aligned:
-    if found.steps[-1] == end:
-        return found
-    inside = found.steps <= end
+def _until(aligned: Aligned, end: float, who: str) -> Aligned:
+    if aligned.steps[-1] == end:
+        return aligned
+    inside = aligned.steps <= end
     note = f"cut at step {end:g}, where {who} ends"
     return replace(
-        found,
-        steps=found.steps[inside],
-        curves=found.curves[..., inside],
-        notes=(*found.notes, note),
+        aligned,
+        steps=aligned.steps[inside],
+        curves=aligned.curves[..., inside],
+        notes=(*aligned.notes, note),
     )
 
 
 def _lacking(algorithms: Mapping[str, Aligned], task: str) -> list[str]:
     """Return the algorithms without a score in a task at their last step."""
 
-    def has(found: Aligned) -> bool:
-        if task not in found.tasks:
+    def has(aligned: Aligned) -> bool:
+        if task not in aligned.tasks:
             return False
-        return not np.isnan(found.curves[:, found.tasks.index(task), -1]).all()
+        return not np.isnan(aligned.curves[:, aligned.tasks.index(task), -1]).all()
 
-    return [name for name, found in algorithms.items() if not has(found)]
+    return [name for name, aligned in algorithms.items() if not has(aligned)]
 
 
 def _restrict(
-    found: Aligned, tasks: Sequence[str], steps: Sequence[float], lacking: Mapping[str, list[str]]
+    aligned: Aligned, tasks: Sequence[str], steps: Sequence[float], lacking: Mapping[str, list[str]]
 ) -> Aligned:
-    points = np.isin(found.steps, steps)
-    columns = [found.tasks.index(task) for task in tasks]
-    left_out = [task for task in found.tasks if task not in tasks]
+    points = np.isin(aligned.steps, steps)
+    columns = [aligned.tasks.index(task) for task in tasks]
+    left_out = [task for task in aligned.tasks if task not in tasks]
     notes = [f"left out {task}: no runs of {', '.join(lacking[task])}" for task in left_out]
     return Aligned(
         tuple(tasks),
-        found.seeds,
-        found.steps[points],
-        found.curves[:, columns][..., points],
-        (*found.notes, *notes),
+        aligned.seeds,
+        aligned.steps[points],
+        aligned.curves[:, columns][..., points],
+        (*aligned.notes, *notes),
     )
 
 
@@ -286,5 +282,5 @@ def _ordered(expected: Sequence[_T], seen: Iterable[_T]) -> tuple[_T, ...]:
     return tuple(dict.fromkeys([*expected, *seen]))
 
 
-def _name(run: Record) -> str:
+def _name(run: RunCurve) -> str:
     return f"{run.task}, seed {run.seed}"

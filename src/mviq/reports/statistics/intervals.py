@@ -46,6 +46,11 @@ class Interval:
     low: Any
     high: Any
 
+    @property
+    def without_width(self) -> bool:
+        """Whether resampled runs always gave the same number, up to rounding."""
+        return math.isclose(self.low, self.high)
+
     def __str__(self) -> str:
         if np.ndim(self.estimate):
             return repr(self)

@@ -108,6 +108,18 @@ def atari_game(task: str) -> str:
     raise ValueError(f"task must be one of the 57 Atari games, got {task!r}{hint}")
 
 
+def atari_reference(task: str) -> Reference | None:
+    """Return the reference scores of an environment, None if it is no Atari game.
+
+    >>> atari_reference("ALE/Breakout-v5"), atari_reference("CartPole-v1")
+    (Reference(random=1.7, human=30.5), None)
+    """
+    try:
+        return ATARI[atari_game(task)]
+    except ValueError:
+        return None
+
+
 def normalised(scores: ArrayLike, low: ArrayLike, high: ArrayLike) -> Array:
     """Return (score − low) / (high − low), with one ``low`` and one ``high`` per task.
 

@@ -15,7 +15,7 @@ from mviq.reports.statistics.estimates import (
     optimality_gap,
     probability_of_improvement,
 )
-from mviq.reports.statistics.intervals import interval
+from mviq.reports.statistics.intervals import Interval, interval
 
 AGGREGATES = {
     "mean": mean,
@@ -26,15 +26,12 @@ AGGREGATES = {
 """Estimates over all tasks; the gap means something for normalised scores only."""
 
 
-@dataclass(frozen=True)
-class Row:
-    """One number of the table, and how many runs stand behind it."""
+@dataclass(frozen=True, kw_only=True)
+class Row(Interval):
+    """One number of the table with its interval, and how many runs stand behind it."""
 
     algorithm: str
     statistic: str
-    estimate: float
-    low: float
-    high: float
     tasks: int
     fewest_runs: int
     """The number of runs of the task that has the fewest."""
@@ -91,18 +88,16 @@ def _row(
     algorithm: str, statistic: str, scores: Array, options: Mapping[str, Any], *against: Array
 ) -> Row:
     if against:
-        found = interval(
+        estimated = interval(
             probability_of_improvement, scores, *against, **{"bounds": (0.0, 1.0), **options}
         )
     else:
-        found = interval(AGGREGATES[statistic], scores, **options)
+        estimated = interval(AGGREGATES[statistic], scores, **options)
     present = ~np.isnan(scores)
     return Row(
         algorithm=algorithm,
         statistic=statistic,
-        estimate=float(found.estimate),
-        low=float(found.low),
-        high=float(found.high),
+        **vars(estimated),
         tasks=scores.shape[-1],
         fewest_runs=int(present.sum(axis=-2).min()),
         missing=int((~present).sum()),

@@ -1,7 +1,7 @@
 """Tables 1 and 2: the paper's settings beside those of our presets, line by line.
 
-Layers, activations and optimiser are those of an agent built by the preset. Only the shapes of
-observations and actions count for that, so that no game has to be installed.
+Layers, activations and optimiser are those of an agent built by the preset. No Atari game has to be
+installed for that: the shapes of its observations and actions are enough.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,13 @@ from gymnasium import spaces
 from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import nn
 
-from mviq.paper.drawing import Data, Drawing, Finding
-from mviq.runs.building import make_agent
+from mviq.paper.reproduction import Data, Finding, Reproduction
+from mviq.runs.building import make_agent, make_env
 from mviq.runs.config import Config
 from mviq.runs.presets import resolve
 
 
-class Row(NamedTuple):
+class Setting(NamedTuple):
     """A line of a table: what it is called there, our field or part, and the value printed."""
 
     printed: str
@@ -28,44 +28,45 @@ class Row(NamedTuple):
     value: Any
 
 
+ALPHA = Setting("α", "munchausen_alpha", 0.9)
 TABLE_1 = (
-    Row("total steps T", "total_steps", 500_000),
-    Row("interaction period C", "train_every", 4),
-    Row("buffer size", "buffer_size", 50_000),
-    Row("batch size", "batch_size", 128),
-    Row("Q-network", "layers", ("FC512", "FC512")),
-    Row("activation units", "activations", ("ReLU",)),
-    Row("optimizer", "optimizer", "Adam"),
-    Row("learning rate", "learning_rate", 1e-3),
-    Row("discount γ", "gamma", 0.99),
-    Row("ε, from the beginning", "epsilon_start", 0.01),
-    Row("ε", "epsilon_end", 0.01),
-    Row("τ", "temperature", 0.03),
-    Row("α", "munchausen_alpha", 0.9),
+    Setting("total steps T", "total_steps", 500_000),
+    Setting("interaction period C", "train_every", 4),
+    Setting("buffer size", "buffer_size", 50_000),
+    Setting("batch size", "batch_size", 128),
+    Setting("Q-network", "layers", ("FC512", "FC512")),
+    Setting("activation units", "activations", ("ReLU",)),
+    Setting("optimizer", "optimizer", "Adam"),
+    Setting("learning rate", "learning_rate", 1e-3),
+    Setting("discount γ", "gamma", 0.99),
+    Setting("ε, from the beginning", "epsilon_start", 0.01),
+    Setting("ε", "epsilon_end", 0.01),
+    Setting("τ", "temperature", 0.03),
+    ALPHA,
 )
-CARTPOLE = (*TABLE_1, Row("update period I", "target_every", 100))
-ACROBOT = (*TABLE_1, Row("update period I", "target_every", 2_500))
+CARTPOLE = (*TABLE_1, Setting("update period I", "target_every", 100))
+ACROBOT = (*TABLE_1, Setting("update period I", "target_every", 2_500))
 TABLE_2 = (
-    Row("total steps T", "total_steps", 50_000_000),
-    Row("interaction period C", "train_every", 4),
-    Row("buffer size", "buffer_size", 1_000_000),
-    Row("batch size", "batch_size", 32),
-    Row("update period I", "target_every", 8_000),
-    Row("Q-network", "layers", ("Conv32 8×8/4", "Conv64 4×4/2", "Conv64 3×3/1", "FC512")),
-    Row("activation units", "activations", ("ReLU",)),
-    Row("optimizer", "optimizer", "Adam"),
-    Row("learning rate", "learning_rate", 1e-4),
-    Row("discount γ", "gamma", 0.99),
-    Row("ε at first", "epsilon_start", 1.0),
-    Row("ε at last", "epsilon_end", 0.01),
-    Row("share of learning", "epsilon_fraction", 0.1),
+    Setting("total steps T", "total_steps", 50_000_000),
+    Setting("interaction period C", "train_every", 4),
+    Setting("buffer size", "buffer_size", 1_000_000),
+    Setting("batch size", "batch_size", 32),
+    Setting("update period I", "target_every", 8_000),
+    Setting("Q-network", "layers", ("Conv32 8×8/4", "Conv64 4×4/2", "Conv64 3×3/1", "FC512")),
+    Setting("activation units", "activations", ("ReLU",)),
+    Setting("optimizer", "optimizer", "Adam"),
+    Setting("learning rate", "learning_rate", 1e-4),
+    Setting("discount γ", "gamma", 0.99),
+    Setting("ε at first", "epsilon_start", 1.0),
+    Setting("ε at last", "epsilon_end", 0.01),
+    Setting("share of learning", "epsilon_fraction", 0.1),
 )
-MVI_2 = (*TABLE_2, Row("τ of MVI(q)", "temperature", 10.0), Row("α", "munchausen_alpha", 0.9))
-M_VI = (*TABLE_2, Row("τ of M-VI", "temperature", 0.03), Row("α", "munchausen_alpha", 0.9))
-TSALLIS_VI = (*TABLE_2, Row("τ of Tsallis-VI", "temperature", 10.0))
+MVI_2 = (*TABLE_2, Setting("τ of MVI(q)", "temperature", 10.0), ALPHA)
+M_VI = (*TABLE_2, Setting("τ of M-VI", "temperature", 0.03), ALPHA)
+TSALLIS_VI = (*TABLE_2, Setting("τ of Tsallis-VI", "temperature", 10.0))
 
 
-def first() -> Drawing:
+def first() -> Reproduction:
     """Compare Table 1 with the presets for CartPole and Acrobot."""
     columns = {
         "CartPole-v1": (CARTPOLE, resolve("CartPole-v1")),
@@ -74,7 +75,7 @@ def first() -> Drawing:
     return _table("table1", columns)
 
 
-def second() -> Drawing:
+def second() -> Reproduction:
     """Compare Table 2 with the preset for Atari, algorithm by algorithm."""
     env = "ALE/Seaquest-v5"
     columns = {
@@ -85,7 +86,7 @@ def second() -> Drawing:
     return _table("table2", columns)
 
 
-def _table(name: str, columns: Mapping[str, tuple[Sequence[Row], Config]]) -> Drawing:
+def _table(name: str, columns: Mapping[str, tuple[Sequence[Setting], Config]]) -> Reproduction:
     findings, cells = [], []
     for label, (rows, config) in columns.items():
         given = {**asdict(config), **_built(config)}
@@ -98,24 +99,21 @@ def _table(name: str, columns: Mapping[str, tuple[Sequence[Row], Config]]) -> Dr
             cells.append((label, row.printed, _plain(row.value), row.field, _plain(ours)))
     data = Data(("column", "printed as", "printed", "field", "preset"), cells)
     settings = ("where the table is silent, 'mviq train ENV --explain' gives our source",)
-    return Drawing(name, None, data, settings, findings)
+    return Reproduction(name, None, data, settings, findings)
 
 
-class _Shapes(gymnasium.Env[Any, Any]):
-    """An environment of which nothing is needed but its spaces."""
+class _Pictures(gymnasium.Env[Any, Any]):
+    """An environment of which nothing is needed but its spaces: those of an Atari game."""
 
     action_space = spaces.Discrete(4)
-
-    def __init__(self, network: str) -> None:
-        pictures = spaces.Box(0, 255, (4, 84, 84), np.uint8)
-        self.observation_space = spaces.Box(-1, 1, (4,)) if network == "mlp" else pictures
+    observation_space = spaces.Box(0, 255, (4, 84, 84), np.uint8)
 
 
 def _built(config: Config) -> dict[str, Any]:
     """Return what an agent is made of: hidden layers, activations and the optimiser."""
-    env = DummyVecEnv([lambda: _Shapes(config.network)])
-    small = replace(config, buffer_size=config.batch_size, observation_bounds="none")
-    policy = make_agent(small, env).policy
+    real = config.network == "mlp"
+    env = make_env(config, 1, 0, evaluation=True) if real else DummyVecEnv([_Pictures])
+    policy = make_agent(replace(config, buffer_size=config.batch_size), env).policy
     online = next(policy.children())
     parts = [part for part in online.modules() if not list(part.children())]
     layers = [part for part in parts if isinstance(part, nn.Linear | nn.Conv2d)]

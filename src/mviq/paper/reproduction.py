@@ -1,18 +1,15 @@
-"""An artefact of the paper made again: picture, numbers, and what became of the claims."""
+"""An artefact of the paper made again: picture, numbers, and whether its claims hold."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from matplotlib.figure import Figure
 
-from mviq.reports.panels import table, written
-from mviq.reports.style import render
+from mviq.drawing.panels import Cell, csv_bytes
+from mviq.drawing.style import pictures
 
 ANSWERS = {True: "agrees", False: "does not", None: "not decided"}
 """What a test of a claim can say."""
-
-Cell: TypeAlias = str | int | float | None
 
 
 @dataclass(frozen=True)
@@ -35,8 +32,8 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """An artefact with the numbers behind it, the settings it was made with and what it shows."""
+class Reproduction:
+    """An artefact made again, its numbers, the settings used and what was found."""
 
     name: str
     figure: Figure | None
@@ -74,20 +71,20 @@ def verdict(findings: Iterable[Finding]) -> str:
     return begin + "; ".join(_only(claim, tests) for claim, tests in open_ones.items())
 
 
-def spoken_verdict(drawing: Drawing) -> str:
-    """Return the verdict, with what stands in the place of something else."""
-    return verdict(drawing.findings) + (f", {drawing.proviso}" if drawing.proviso else "")
+def whole_verdict(made: Reproduction) -> str:
+    """Return the verdict with its proviso."""
+    return verdict(made.findings) + (f", {made.proviso}" if made.proviso else "")
 
 
-def as_markdown(shows: str, claim: str, drawing: Drawing) -> bytes:
+def as_markdown(shows: str, claim: str, made: Reproduction) -> bytes:
     """Return what was claimed, concluded and measured, as a text to keep beside the picture."""
-    lines = [f"# {drawing.name}", "", shows, "", f"- the paper's claim: {claim}"]
-    lines += [f"- **verdict: {spoken_verdict(drawing)}**", ""]
-    for about, tests in by_claim(drawing.findings).items():
+    lines = [f"# {made.name}", "", shows, "", f"- the paper's claim: {claim}"]
+    lines += [f"- **verdict: {whole_verdict(made)}**", ""]
+    for about, tests in by_claim(made.findings).items():
         lines += [f"## {about}", ""]
         lines += [f"- {ANSWERS[test.holds]} ({test.where}): {test.measured}" for test in tests]
         lines += [""]
-    lines += ["## How", "", *(f"- {setting}" for setting in drawing.settings)]
+    lines += ["## How", "", *(f"- {setting}" for setting in made.settings)]
     return ("\n".join(lines) + "\n").encode()
 
 
@@ -120,18 +117,7 @@ def _places(tests: Sequence[Finding], answer: bool | None) -> str:
     return f"for {' and '.join(places)}" if places else ""
 
 
-def files(drawing: Drawing) -> dict[str, bytes]:
+def files(made: Reproduction) -> dict[str, bytes]:
     """Return the picture (PNG, SVG) and its numbers (CSV) by file name; same input, same bytes."""
-    data = drawing.data
-    rows = [[_cell(cell) for cell in row] for row in data.rows]
-    found = {f"{drawing.name}.csv": table(data.columns, rows)}
-    if drawing.figure is not None:
-        for kind in ("png", "svg"):
-            found[f"{drawing.name}.{kind}"] = render(drawing.figure, kind)
-    return found
-
-
-def _cell(value: Cell) -> str:
-    if value is None:
-        return ""
-    return written(value) if isinstance(value, float) else str(value)
+    contents = {f"{made.name}.csv": csv_bytes(made.data.columns, made.data.rows)}
+    return contents if made.figure is None else contents | pictures(made.name, made.figure)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from mviq.reports.comparison import FEW_RUNS, Comparison
-from mviq.reports.numbers import Number, counted, signed, with_interval
-from mviq.reports.statistics import interquartile_mean, interval
+from mviq.reports.numbers import counted, signed, with_interval
+from mviq.reports.statistics import Interval, interquartile_mean, interval
 from mviq.reports.statistics.checks import Array
 from mviq.reports.tables import IQM, Summary
 
@@ -18,7 +18,7 @@ MANY_LABELS = 5
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Conclusion:
     """A headline, what is behind it, and what to be careful about."""
 
     headline: str
@@ -27,15 +27,15 @@ class Verdict:
     cautions: tuple[str, ...]
 
 
-def verdict(comparison: Comparison, summary: Summary) -> Verdict:
+def conclude(comparison: Comparison, summary: Summary) -> Conclusion:
     """Say what the numbers say, and no more."""
     ranked = [row.label for row in summary.rows if _height(summary, row.label) is not None]
     if not ranked:
-        return Verdict(_nothing(comparison), None, (), _cautions(comparison, summary))
+        return Conclusion(_nothing(comparison), None, (), _cautions(comparison, summary))
     leader = ranked[0]
     own = _own(comparison, summary, leader)
     if len(ranked) == 1:
-        return Verdict(f"One label: {leader}", leader, (own,), _cautions(comparison, summary))
+        return Conclusion(f"One label: {leader}", leader, (own,), _cautions(comparison, summary))
     second = ranked[1]
     difference = _difference(comparison, leader, second)
     decided, why = _decided(difference, _fewest(summary, leader, second))
@@ -44,10 +44,10 @@ def verdict(comparison: Comparison, summary: Summary) -> Verdict:
     headline = f"{leader} scores highest" if decided else f"{leader} is ahead, but not clearly"
     if difference.estimate == 0:
         headline = f"{leader} and {second} are level"
-    return Verdict(headline, leader, sentences, _cautions(comparison, summary))
+    return Conclusion(headline, leader, sentences, _cautions(comparison, summary))
 
 
-def _height(summary: Summary, label: str) -> Number | None:
+def _height(summary: Summary, label: str) -> Interval | None:
     (row,) = (row for row in summary.rows if row.label == label)
     number = row.numbers.get(IQM)
     return None if number is None or np.isnan(number.estimate) else number
@@ -66,21 +66,21 @@ def _own(comparison: Comparison, summary: Summary, label: str) -> str:
     return f"Interquartile mean {unit} of {label}: {with_interval(number)}."
 
 
-def _difference(comparison: Comparison, leader: str, second: str) -> Number:
+def _difference(comparison: Comparison, leader: str, second: str) -> Interval:
     scores = comparison.scaled("final")
 
     def estimator(new: Array, old: Array) -> Array:
         return interquartile_mean(new) - interquartile_mean(old)
 
     seed = comparison.choices.seed
-    return Number.of(interval(estimator, scores[leader], scores[second], seed=seed))
+    return interval(estimator, scores[leader], scores[second], seed=seed)
 
 
 def _fewest(summary: Summary, *labels: str) -> int:
     return min((r.fewest_runs for r in summary.aggregates if r.algorithm in labels), default=0)
 
 
-def _decided(difference: Number, fewest: int) -> tuple[bool, str]:
+def _decided(difference: Interval, fewest: int) -> tuple[bool, str]:
     """Return whether a difference is more than luck of the seeds, and why."""
     if np.isnan(difference.low):
         return False, "with one run there is no telling how sure that is."
@@ -92,42 +92,42 @@ def _decided(difference: Number, fewest: int) -> tuple[bool, str]:
 
 
 def _chance(comparison: Comparison, summary: Summary, leader: str) -> list[str]:
-    found = [row for row in summary.chances if row.algorithm == leader]
+    rows = [row for row in summary.chances if row.algorithm == leader]
     return [
         f"A run of {leader} is better than one of the baseline, {comparison.baseline}, with "
-        f"probability {with_interval(Number.of(row))}."
-        for row in found
+        f"probability {with_interval(row)}."
+        for row in rows
     ]
 
 
 def _cautions(comparison: Comparison, summary: Summary) -> tuple[str, ...]:
-    found = [*comparison.left_out, *_missing(comparison), *_unmeasured(comparison)]
+    cautions = [*comparison.left_out, *_missing(comparison), *_unmeasured(comparison)]
     fewest = _fewest(summary, *comparison.ranked)
     if 0 < fewest < FEW_RUNS:
         runs = counted(fewest, "run")
-        found.append(f"Only {runs} per environment and label: read this as a first look.")
-        if any(Number.of(row).without_width for row in summary.chances):
-            found.append(
+        cautions.append(f"Only {runs} per environment and label: read this as a first look.")
+        if any(row.without_width for row in summary.chances):
+            cautions.append(
                 "A probability whose interval has no width is not certain: so few runs can lie "
                 "apart by chance."
             )
     if len(comparison.ranked) > MANY_LABELS:
-        found.append(
+        cautions.append(
             f"The highest of {len(comparison.ranked)} labels was also the luckiest: repeat it with "
             "new seeds before relying on its score."
         )
-    return tuple(found)
+    return tuple(cautions)
 
 
 def _missing(comparison: Comparison) -> list[str]:
     runs, which = comparison.study.runs, comparison.choices.which
     diverged = Counter(run.label for run in runs if run.status == "diverged")
     open_ones = Counter(run.status for run in runs if run.status not in ("finished", "diverged"))
-    found = []
+    said = []
     if open_ones:
         used = "They count as far as they came." if which == "all" else "They are missing here."
         number = f"{open_ones.total()} of {len(runs)} runs have not ended"
-        found.append(f"{number}: {_listed(open_ones, '{1} {0}')}. {used}")
+        said.append(f"{number}: {_listed(open_ones, '{1} {0}')}. {used}")
     if diverged:
         kept = which != "finished"
         used = "They keep their last score." if kept else "Scores without them flatter."
@@ -135,8 +135,8 @@ def _missing(comparison: Comparison) -> list[str]:
         if kept and blank:
             used += f" {blank} of them had none yet, and {'is' if blank == 1 else 'are'} missing."
         number = f"{diverged.total()} of {len(runs)} runs diverged"
-        found.append(f"{number}: {_listed(diverged, '{1} of {0}')}. {used}")
-    return found
+        said.append(f"{number}: {_listed(diverged, '{1} of {0}')}. {used}")
+    return said
 
 
 def _listed(numbers: Mapping[Any, int], form: str) -> str:
@@ -147,10 +147,10 @@ def _unmeasured(comparison: Comparison) -> list[str]:
     finished = [run for run in comparison.study.runs if run.status == "finished"]
     blank = Counter(r.label for r in finished if np.isnan(comparison.score(r, "final")))
     points = sum(environment.blanks for environment in comparison.environments)
-    found = []
+    said = []
     if blank:
         listed = ", ".join(f"{number} of {label}" for label, number in blank.items())
-        found.append(f"No score from {counted(blank.total(), 'finished run')}: {listed}.")
+        said.append(f"No score from {counted(blank.total(), 'finished run')}: {listed}.")
     if points:
-        found.append(f"Not finite, and left out: {counted(points, 'point')} of learning curves.")
-    return found
+        said.append(f"Not finite, and left out: {counted(points, 'point')} of learning curves.")
+    return said

@@ -2,16 +2,23 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mviq.reports.statistics.checks import Array
-
+Array: TypeAlias = NDArray[np.float64]
+Cell: TypeAlias = str | int | float | None
 Kind: TypeAlias = Literal["curves", "bars", "intervals"]
 SHARES = (-0.02, 1.02)  # an axis for probabilities
+
+
+class Maths(str):
+    """A text in Matplotlib's mathematics; any other text is shown as it is."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,8 @@ class Series:
     runs: Array | None = None
     """Single runs ``(runs, places)``, drawn instead of the interval where it would be too wide to
     be of use; None: the interval is drawn."""
+    dotted: bool = False
+    """Whether it is a second line of its label, beside the one that the legend explains."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +47,16 @@ class Panel:
     x_title: str
     y_title: str
     series: tuple[Series, ...]
+    kind: Kind = "curves"
     reference: float | None = None
-    """A line for the eye: no difference, or an even chance."""
+    """A line for the eye: no difference, an even chance, or the optimum."""
     limits: tuple[float, float] | None = None
     """What the axis of the numbers must show; None: what there is."""
     symbol: str = ""
     """What the numbers are called in pictures, as Matplotlib's mathematics; empty: ``y_title``."""
     linear_below: float | None = None
-    """Where the axis of pictures turns from linear to logarithmic; None: it is linear."""
+    """Where the axis of pictures turns from linear to logarithmic; None: nowhere; 0: it is
+    logarithmic throughout."""
 
     @property
     def places(self) -> list[str]:
@@ -61,8 +72,17 @@ class FigureData:
     """Of its files."""
     title: str
     caption: str
-    kind: Kind
     panels: tuple[Panel, ...]
+
+    @property
+    def kind(self) -> Kind:
+        """What is in its first panel."""
+        return self.panels[0].kind
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels that it shows."""
+        return list(dict.fromkeys(s.label for panel in self.panels for s in panel.series))
 
 
 def value_range(panel: Panel) -> tuple[float, float]:
@@ -92,40 +112,32 @@ def _extent(values: Array) -> tuple[float, float]:
     return (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
 
 
-def as_csv(figure: FigureData) -> bytes:
-    """Return every number of a figure as a table; an unknown one is an empty cell."""
-    rows = [
+def rows_of(figure: FigureData) -> list[tuple[Cell, ...]]:
+    """Return every number of a figure: panel, label, place, number and the ends of its interval."""
+    return [
         (panel.title, series.label, *cells)
         for panel in figure.panels
         for series in panel.series
-        for cells in zip(
-            map(_cell, series.x), *map(_cells, (series.y, series.low, series.high)), strict=True
-        )
+        for cells in zip(series.x, series.y, series.low, series.high, strict=True)
     ]
-    return table(("panel", "label", "x", "y", "low", "high"), rows)
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> bytes:
-    """Return a CSV file."""
+def csv_bytes(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> bytes:
+    """Return a CSV file; None and NaN are empty cells.
+
+    Numbers have twelve digits: the last ones differ between machines.
+
+    >>> csv_bytes(("a", "b", "c"), [(0.1, 2, float("nan"))])
+    b'a,b,c\\n0.1,2,\\n'
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
+    writer.writerow(columns)
+    writer.writerows([_written(cell) for cell in row] for row in rows)
     return text.getvalue().encode()
 
 
-def _cells(values: Array) -> list[str]:
-    return [_cell(value) for value in values]
-
-
-def _cell(value: float | str) -> str:
-    return value if isinstance(value, str) else written(value)
-
-
-def written(value: float) -> str:
-    """Return a number as a file has it: twelve digits, the last ones differ between machines.
-
-    >>> written(0.1), written(float("nan"))
-    ('0.1', '')
-    """
-    return "" if np.isnan(value) else f"{value:.12g}"
+def _written(cell: Cell) -> str:
+    if isinstance(cell, float):
+        return "" if np.isnan(cell) else f"{cell:.12g}"
+    return "" if cell is None else str(cell)

@@ -1,6 +1,6 @@
 """Curves along q: what figures 1 and 2 are made of, and how it looks."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,14 +10,15 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mviq.paper.drawing import Data
-from mviq.paper.panels import LOOK_OF_Q
+from mviq.drawing.style import BLUE, ORANGE
+from mviq.paper.looks import LOOK_OF_Q
+from mviq.paper.reproduction import Data
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Curve:
+class FamilyCurve:
     """A line of a figure: y against x at one index q, in one panel."""
 
     panel: str
@@ -26,22 +27,22 @@ class Curve:
     y: Floats
 
 
-def curve(panel: str, q: float, x: Tensor, y: Tensor) -> Curve:
+def curve(panel: str, q: float, x: Tensor, y: Tensor) -> FamilyCurve:
     """Return a line through points held in tensors."""
-    return Curve(panel, q, x.double().numpy(), y.double().numpy())
+    return FamilyCurve(panel, q, x.double().numpy(), y.double().numpy())
 
 
-def point(panel: str, q: float, x: float, y: float) -> Curve:
+def point(panel: str, q: float, x: float, y: float) -> FamilyCurve:
     """Return a line of one point, for panels that show one number per index."""
-    return Curve(panel, q, np.array([x], dtype=np.float64), np.array([y], dtype=np.float64))
+    return FamilyCurve(panel, q, np.array([x], dtype=np.float64), np.array([y], dtype=np.float64))
 
 
-def of_panel(curves: Iterable[Curve], panel: str) -> list[Curve]:
+def of_panel(curves: Iterable[FamilyCurve], panel: str) -> list[FamilyCurve]:
     """Return the curves of one panel."""
     return [one for one in curves if one.panel == panel]
 
 
-def points(curves: Iterable[Curve], panel: str) -> tuple[Floats, Floats]:
+def points(curves: Iterable[FamilyCurve], panel: str) -> tuple[Floats, Floats]:
     """Return x and y of all curves of one panel, joined: those of a panel with one point per q."""
     chosen = of_panel(curves, panel)
     return np.concatenate([c.x for c in chosen]), np.concatenate([c.y for c in chosen])
@@ -59,13 +60,21 @@ def two_rows(upper: str, lower: str) -> tuple[Figure, list[Axes], list[Axes]]:
     return figure, rows[0], rows[1]
 
 
-def draw_family(axes: Axes, curves: Iterable[Curve], panel: str) -> None:
+def draw_family(axes: Axes, curves: Iterable[FamilyCurve], panel: str) -> None:
     """Draw the curves of a panel for q = 1 to 5, each q with its own colour and dashes."""
     for one in of_panel(curves, panel):
-        axes.plot(one.x, one.y, label=f"$q={one.q:g}$", **LOOK_OF_Q[one.q])
+        axes.plot(one.x, one.y, label=f"$q={one.q:g}$", **LOOK_OF_Q[int(one.q)].line)
 
 
-def data_of(curves: Iterable[Curve]) -> Data:
+def draw_points(axes: Axes, curves: Sequence[FamilyCurve], labels: Mapping[str, str]) -> None:
+    """Draw one or two panels of points into one pair of axes, under the labels they get there."""
+    for (panel, label), line, colour in zip(
+        labels.items(), ("o-", "s--"), (BLUE, ORANGE), strict=False
+    ):
+        axes.plot(*points(curves, panel), line, color=colour, label=label)
+
+
+def data_of(curves: Iterable[FamilyCurve]) -> Data:
     """Return the points of all curves as a table."""
     rows = [
         (one.panel, float(one.q), float(x), float(y))

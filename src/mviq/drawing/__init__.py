@@ -1,0 +1,1 @@
+"""Figures as data, how they look, and how they become files. All packages draw with these."""
