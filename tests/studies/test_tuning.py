@@ -22,7 +22,6 @@ from mviq.reports.tuning_drawing import surface
 from mviq.reports.tuning_scores import judge_of
 from mviq.runs.directory import BusyError, Result
 from mviq.runs.training import train
-from mviq.studies import tuning
 from mviq.studies.directory import StudyDirectory
 from mviq.studies.engine import Ended, Progress
 from mviq.studies.estimate import cost_class
@@ -31,11 +30,12 @@ from mviq.studies.local import LocalEngine
 from mviq.studies.measuring import Measured
 from mviq.studies.plan import config_of, expand
 from mviq.studies.running import Options
-from mviq.studies.tuning import prepare, tune
-from mviq.studies.tuning_curves import Curve, read_curve
-from mviq.studies.tuning_file import Search, search_from
-from mviq.studies.tuning_results import Outcome, TrialResult
-from mviq.studies.tuning_trials import Trials
+from mviq.studies.tuning import search as tuning
+from mviq.studies.tuning.curves import Curve, read_curve
+from mviq.studies.tuning.file import Search, search_from
+from mviq.studies.tuning.results import Outcome, TrialResult
+from mviq.studies.tuning.search import prepare, tune
+from mviq.studies.tuning.trials import Trials
 from small_studies import CLOCK, TINY, wait_until, workers_of, write_study
 
 RATES = {"learning_rate": {"low": 1e-5, "high": "1e-2", "log": True}}

@@ -13,8 +13,8 @@ from matplotlib.ticker import NullFormatter
 from mviq.reports.heat_map import heat_map
 from mviq.reports.style import BLUE, GREY, ORANGE, STYLE, settle
 from mviq.studies.plan import spoken
-from mviq.studies.tuning_results import GIVEN_UP, Outcome, TrialResult
-from mviq.studies.tuning_space import Choices, Parameter
+from mviq.studies.tuning.results import GIVEN_UP, Outcome, TrialResult
+from mviq.studies.tuning.space import Choices, Parameter
 
 COLUMNS = 3
 RING = 500  # square points, so that a number is readable in it

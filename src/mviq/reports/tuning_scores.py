@@ -7,8 +7,8 @@ import numpy as np
 from mviq.reports.comparison import final_points
 from mviq.reports.scales import scale_of
 from mviq.reports.statistics import area_under_curve
-from mviq.studies.tuning_curves import Curve, Judge
-from mviq.studies.tuning_file import Search
+from mviq.studies.tuning.curves import Curve, Judge
+from mviq.studies.tuning.file import Search
 
 
 def judge_of(search: Search) -> Judge:

@@ -15,14 +15,14 @@ from mviq.studies.local import LocalEngine
 from mviq.studies.plan import check_runs, config_of, spoken
 from mviq.studies.running import Options, Say, Work, check_limits, priced
 from mviq.studies.status import RunStatus, status_of
-from mviq.studies.tuning_board import Score
-from mviq.studies.tuning_curves import Judge, read_curve
-from mviq.studies.tuning_file import Search, first_runs, tune_yaml
-from mviq.studies.tuning_loop import Loop
-from mviq.studies.tuning_proposals import Proposals
-from mviq.studies.tuning_results import GIVEN_UP, Outcome, State, TrialResult
-from mviq.studies.tuning_space import corners
-from mviq.studies.tuning_trials import OUTCOME, REASON, Trials
+from mviq.studies.tuning.board import Score
+from mviq.studies.tuning.curves import Judge, read_curve
+from mviq.studies.tuning.file import Search, first_runs, tune_yaml
+from mviq.studies.tuning.loop import Loop
+from mviq.studies.tuning.proposals import Proposals
+from mviq.studies.tuning.results import GIVEN_UP, Outcome, State, TrialResult
+from mviq.studies.tuning.space import corners
+from mviq.studies.tuning.trials import OUTCOME, REASON, Trials
 
 
 def tune(

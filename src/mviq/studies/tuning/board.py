@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from mviq.studies.board import Line, Tally
-from mviq.studies.tuning_results import TrialResult
+from mviq.studies.tuning.results import TrialResult
 
 
 class Score(Tally):

@@ -22,8 +22,8 @@ from optuna.storages.journal import JournalFileBackend, JournalStorage
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from mviq.studies.study import Study
-from mviq.studies.tuning_file import Search, tune_yaml
-from mviq.studies.tuning_space import Choices, Parameter, grid
+from mviq.studies.tuning.file import Search, tune_yaml
+from mviq.studies.tuning.space import Choices, Parameter, grid
 
 STARTUP = 5  # finished trials before any is pruned
 _PLAIN = optuna.samplers.RandomSampler()  # between proposals, when a sampler has nothing to do

@@ -11,7 +11,7 @@ from mviq.runs.config import Config
 from mviq.studies.directory import PlannedRun, StudyDirectory
 from mviq.studies.plan import config_of
 from mviq.studies.session import left_to_do
-from mviq.studies.tuning_trials import Trials
+from mviq.studies.tuning.trials import Trials
 
 
 class Stop(threading.Event):

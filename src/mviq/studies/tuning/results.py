@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mviq.studies.tuning_file import Search
+from mviq.studies.tuning.file import Search
 
 State = Literal["finished", "pruned", "diverged", "failed", "interrupted"]
 GIVEN_UP = ("pruned", "diverged")

@@ -15,10 +15,10 @@ from mviq.studies.engine import Ended, Engine, Event, Note, Stopping, Task
 from mviq.studies.plan import config_of
 from mviq.studies.session import Session
 from mviq.studies.status import status_of
-from mviq.studies.tuning_board import Score
-from mviq.studies.tuning_curves import Curve, Judge, evaluations, mean_score, read_curve, rungs
-from mviq.studies.tuning_proposals import Attempt, Proposals
-from mviq.studies.tuning_trials import Trials
+from mviq.studies.tuning.board import Score
+from mviq.studies.tuning.curves import Curve, Judge, evaluations, mean_score, read_curve, rungs
+from mviq.studies.tuning.proposals import Attempt, Proposals
+from mviq.studies.tuning.trials import Trials
 
 POLL = 0.2  # seconds in which a request to stop is noticed
 

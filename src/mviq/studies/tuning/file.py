@@ -9,7 +9,7 @@ from mviq.studies.directory import PlannedRun
 from mviq.studies.file import check_keys, read, require_mapping, study_from
 from mviq.studies.plan import config_of, expand, spoken
 from mviq.studies.study import Study, as_yaml
-from mviq.studies.tuning_space import Choices, Space, corners, grid, space_from
+from mviq.studies.tuning.space import Choices, Space, corners, grid, space_from
 
 Sampler = Literal["tpe", "random", "grid"]
 Pruner = Literal["median", "none"]
