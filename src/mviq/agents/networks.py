@@ -8,7 +8,7 @@ import torch
 from gymnasium import spaces
 from sb3_contrib.qrdqn.policies import QuantileNetwork
 from stable_baselines3.common.policies import BasePolicy
-from stable_baselines3.common.preprocessing import is_image_space
+from stable_baselines3.common.preprocessing import get_flattened_obs_dim, is_image_space
 from stable_baselines3.common.torch_layers import (
     BaseFeaturesExtractor,
     FlattenExtractor,
@@ -254,11 +254,14 @@ class RescaledExtractor(FlattenExtractor):
 
     The bounds belong to the network, as in Dopamine: a saved agent takes raw observations.
 
-    :param bounds: one positive number for each number of an observation
+    :param bounds: one positive number for each number of an observation; None for the largest
+        absolute values of the observation space, 1 where they are infinite or zero
     """
 
-    def __init__(self, observation_space: spaces.Box, bounds: Sequence[float]) -> None:
+    def __init__(self, observation_space: spaces.Box, bounds: Sequence[float] | None) -> None:
         super().__init__(observation_space)
+        if bounds is None:
+            bounds = _largest_values(observation_space)
         sizes = torch.tensor(bounds, dtype=torch.float32)
         if sizes.shape != (self.features_dim,) or not ((sizes > 0) & sizes.isfinite()).all():
             raise ValueError(
@@ -266,11 +269,21 @@ class RescaledExtractor(FlattenExtractor):
                 f"observation, got {tuple(bounds)!r}"
             )
         self.bounds: Tensor
-        self.register_buffer("bounds", sizes.reshape(observation_space.shape), persistent=False)
+        shape = observation_space.shape if isinstance(observation_space, spaces.Box) else (-1,)
+        self.register_buffer("bounds", sizes.reshape(shape), persistent=False)
 
     def forward(self, observations: Tensor) -> Tensor:
         """Return the rescaled observations, one row each."""
         return super().forward(observations / self.bounds)
+
+
+def _largest_values(space: spaces.Space[Any]) -> list[float]:
+    """Return the largest absolute values of a space, 1 where there is none or it is zero."""
+    if not isinstance(space, spaces.Box):  # one-hot already
+        return [1.0] * get_flattened_obs_dim(space)
+    sizes = np.maximum(abs(space.low.astype(float)), abs(space.high.astype(float))).ravel()
+    known = np.isfinite(sizes) & (sizes > 0) & (sizes < np.finfo(np.float32).max)
+    return [float(size) for size in np.where(known, sizes, 1.0)]
 
 
 @register

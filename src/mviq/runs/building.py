@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from gymnasium import error, spaces
+from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import VecEnv
 
 from mviq import envs
@@ -44,7 +45,7 @@ def make_agent(config: Config, env: VecEnv) -> Agent:
         env,
         acting=config.acting,
         value_limit=config.value_limit,
-        learning_rate=config.learning_rate,
+        learning_rate=_learning_rate(config),
         buffer_size=config.buffer_size,
         learning_starts=config.learning_starts,
         batch_size=config.batch_size,
@@ -64,6 +65,12 @@ def make_agent(config: Config, env: VecEnv) -> Agent:
     )
 
 
+def _learning_rate(config: Config) -> float | LinearSchedule:
+    if config.learning_rate_end is None:
+        return config.learning_rate
+    return LinearSchedule(config.learning_rate, config.learning_rate_end, end_fraction=1.0)
+
+
 def _replay(config: Config) -> dict[str, Any]:
     """Return the arguments on replay: stacked frames are stored once."""
     frames = {"replay_buffer_class": FrameReplayBuffer} if config.network == "nature" else {}
@@ -79,9 +86,11 @@ def _policy_kwargs(config: Config) -> dict[str, Any]:
     }
     if config.network == "minatar":
         options["features_extractor_class"] = MinAtarCNN
-    if config.observation_bounds:
+    if config.observation_bounds != "none":
+        own = config.observation_bounds == "space"
+        bounds = None if own else list(config.observation_bounds)
         options["features_extractor_class"] = RescaledExtractor
-        options["features_extractor_kwargs"] = {"bounds": list(config.observation_bounds)}
+        options["features_extractor_kwargs"] = {"bounds": bounds}
     if config.critic == "quantile":
         options["n_quantiles"] = config.n_quantiles
     return options
@@ -147,11 +156,15 @@ def _check_spaces(config: Config, env: VecEnv) -> None:
     wanted = {"nature": (3, 36), "minatar": (3, 3)}.get(config.network)
     if wanted is not None and (len(shape) != wanted[0] or min(shape[1:]) < wanted[1]):
         raise ValueError(f"network {config.network} needs pictures, {config.env} gives {shape}")
-    bounds = len(config.observation_bounds)
-    if bounds and (config.network != "mlp" or bounds != math.prod(shape) or not shape):
+    bounds = config.observation_bounds
+    if bounds == "none":
+        return
+    if config.network != "mlp":
+        raise ValueError(f"observation_bounds must be none for network {config.network}")
+    if bounds != "space" and len(bounds) != math.prod(shape):
         raise ValueError(
-            f"observation_bounds has {bounds} numbers, which does not fit network "
-            f"{config.network} and the observations of {config.env}, of shape {shape}: say none"
+            f"observation_bounds must be none, space, or {math.prod(shape)} numbers for the "
+            f"observations of {config.env}, got {len(bounds)}"
         )
 
 

@@ -53,6 +53,7 @@ class Config:
     hidden: tuple[int, ...] = option("widths of the fully connected layers, as 512,512, or none")
 
     learning_rate: float = option("step size of Adam")
+    learning_rate_end: float | None = option("step size at the end, reached linearly, or none")
     adam_epsilon: float = option("ε of Adam")
     max_grad_norm: float | None = option("limit of the gradient's norm, or none")
     batch_size: int = option("transitions of one update")
@@ -72,8 +73,9 @@ class Config:
         "how the end of an episode by its time limit is stored: bootstrap (the future goes on) or "
         "terminal (it does not)"
     )
-    observation_bounds: tuple[float, ...] = option(
-        "rescale observations from ±bounds to [-1, 1], one number each as 2.4,5,1,6, or none"
+    observation_bounds: Literal["none", "space"] | tuple[float, ...] = option(
+        "rescale observations from ±bounds to [-1, 1]: none, space (the observation space's own, "
+        "where they are finite), or one number each as 2.4,5,1,6"
     )
     protocol: Literal["sb3", "machado"] = option("Atari: sb3 (life loss) or machado (sticky)")
     backend: Literal["wrappers", "vector"] = option(
@@ -138,7 +140,7 @@ def _check_types(config: Config) -> None:
 def _as_float(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(float, value))
-    return None if value is None else float(value)
+    return float(value) if isinstance(value, int) else value
 
 
 def fits(value: object, kind: Any) -> bool:
@@ -168,6 +170,8 @@ def spoken(kind: Any) -> str:
         return "numbers separated by commas"
     if type(None) in choices:
         return f"{spoken(choices[0])}, or none"
+    if choices:
+        return ", or ".join(map(spoken, choices))
     return {int: "a whole number", float: "a number", bool: "true or false", str: "text"}[kind]
 
 
@@ -183,12 +187,15 @@ def _check_ranges(config: Config) -> None:
     _require(config, "threads", config.threads <= MOST_THREADS, f"at most {MOST_THREADS}")
     last = SEEDS - config.n_envs  # each environment has its own
     _require(config, "seed", 0 <= config.seed <= last, f"between 0 and {last}")
+    end = config.learning_rate_end
+    finite = end is None or 0 <= end < math.inf
+    _require(config, "learning_rate_end", finite, "a finite number of at least 0, or none")
     norm = config.max_grad_norm
     _require(config, "max_grad_norm", norm is None or norm > 0, "a number > 0, or none")
     _require(config, "hidden", all(width >= 1 for width in config.hidden), "widths of at least 1")
     bounds = config.observation_bounds
-    finite = all(0 < bound < math.inf for bound in bounds)
-    _require(config, "observation_bounds", finite, "finite numbers > 0, or none")
+    finite = isinstance(bounds, str) or (bounds != () and all(0 < x < math.inf for x in bounds))
+    _require(config, "observation_bounds", finite, "none, space, or finite numbers > 0")
 
 
 def _check_together(config: Config) -> None:

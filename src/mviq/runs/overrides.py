@@ -1,6 +1,7 @@
 """Settings as people write them: on the command line, in YAML and in TOML."""
 
 import argparse
+import math
 import tomllib
 from dataclasses import Field, fields
 from pathlib import Path
@@ -39,6 +40,8 @@ def _read(text: str, kind: Any) -> Any:
         return tuple(_read(part, choices[0]) for part in text.strip("()[]").split(","))
     if type(None) in choices:
         return None if text.lower() in NOTHING else _read(text, choices[0])
+    if choices:  # names, or something else
+        return text if fits(text, choices[0]) else _read(text, choices[1])
     if kind is bool:
         return _truth(text)
     if kind is int:
@@ -172,6 +175,8 @@ def as_yaml(config: Config) -> str:
     for name, declared in FIELDS.items():
         value = getattr(config, name)
         plain = list(value) if isinstance(value, tuple) else value
-        written = yaml.safe_dump(plain, default_flow_style=True, allow_unicode=True).split("\n")[0]
+        written = yaml.safe_dump(
+            plain, default_flow_style=True, allow_unicode=True, width=math.inf
+        ).split("\n")[0]
         lines += [f"# {declared.metadata['help']} ({source(config, name)})", f"{name}: {written}"]
     return "\n".join(lines) + "\n"

@@ -69,7 +69,8 @@ COMMON: Defaults = {
     **_from("Tables 1 and 2 of the paper", gamma=0.99, train_every=4, epsilon_end=0.01),
     **_from(SB3, gradient_steps=1),
     **_from("Stable-Baselines3's default; see Pardo et al. (2018)", time_limit="bootstrap"),
-    **_from(OURS, observation_bounds=()),
+    **_from(OURS, observation_bounds="none"),
+    **_from("the paper's step size is constant", learning_rate_end=None),
     **_from("sb3-contrib's default, from Dabney et al. (2018)", n_quantiles=200),
     **_from("Mnih et al. (2015) as in Stable-Baselines3, which the paper used", protocol="sb3"),
     **_from("our choice: a run should resume exactly", backend="wrappers"),
@@ -221,8 +222,8 @@ def resolve(env: str, preset: str | None = None, **changes: Any) -> Config:
     if preset is not None:
         changes["preset"] = preset
     changes.setdefault("given", tuple(changes))
-    total_steps = changes.get("total_steps")
-    known = total_steps if fits(total_steps, int) and total_steps > 0 else None  # or refused below
+    steps: Any = changes.get("total_steps")
+    known = steps if fits(steps, int) and steps > 0 else None  # Config refuses any other
     rest = defaults(env, changes.get("algorithm"), preset, known)
     values = {name: default.value for name, default in rest.items()}
     return Config(**{**values, **changes, "env": env})
