@@ -13,6 +13,7 @@ from math import ceil
 from mviq.runs.config import Config
 from mviq.runs.evaluation import TOGETHER
 from mviq.runs.progress import duration
+from mviq.studies.engine import Task
 from mviq.studies.measuring import Measured
 from mviq.studies.process import environment
 
@@ -26,19 +27,6 @@ CHECKPOINTS = 3  # two are kept while a third is written
 ROW = 300  # bytes of a row of progress.csv and timing.csv together
 EPISODE_ROW = 32  # bytes of a row of evaluations.csv
 GROWTH = 1.1  # memory beyond what was measured: tables, evaluation, fragments
-
-
-@dataclass(frozen=True)
-class Left:
-    """A run, and the step at which it continues."""
-
-    config: Config
-    step: int
-
-    @property
-    def steps(self) -> int:
-        """Return the steps that are left."""
-        return self.config.total_steps - self.step
 
 
 @dataclass(frozen=True)
@@ -120,29 +108,29 @@ def _measure(config: Config, processes: list[subprocess.Popen[str]]) -> Measured
 
 
 def estimate(
-    left: Sequence[Left], costs: Mapping[tuple[object, ...], Measured], workers: int
+    tasks: Sequence[Task], costs: Mapping[tuple[object, ...], Measured], workers: int
 ) -> Estimate:
-    """Return what runs will take with so many at once."""
-    priced = [(run, costs[cost_class(run.config)]) for run in left]
-    finals = sum(_disk_of_finished(run.config, cost) for run, cost in priced)
-    working = sorted((_disk_at_work(run.config, cost) for run, cost in priced), reverse=True)
+    """Return what the tasks will take with so many at once."""
+    priced = [(task, costs[cost_class(task.config)]) for task in tasks]
+    finals = sum(_disk_of_finished(task.config, cost) for task, cost in priced)
+    working = sorted((_disk_at_work(task.config, cost) for task, cost in priced), reverse=True)
     return Estimate(
-        runs=len(left),
-        steps=sum(run.steps for run in left),
-        seconds=_makespan([seconds(run, cost) for run, cost in priced], workers),
+        runs=len(tasks),
+        steps=sum(task.steps for task in tasks),
+        seconds=_makespan([seconds(task, cost) for task, cost in priced], workers),
         workers=workers,
-        memory=max((memory(run.config, cost) for run, cost in priced), default=0),
+        memory=max((memory(task.config, cost) for task, cost in priced), default=0),
         disk=finals + sum(working[:workers]),
     )
 
 
-def seconds(run: Left, cost: Measured) -> float:
-    """Return how long what is left of a run takes."""
-    config = run.config
-    evaluations = run.steps / config.eval_every if config.eval_every else 0
+def seconds(task: Task, cost: Measured) -> float:
+    """Return how long a task takes."""
+    config = task.config
+    evaluations = task.steps / config.eval_every if config.eval_every else 0
     rounds = ceil(config.eval_episodes / TOGETHER)
     of_evaluation = rounds * _episode_limit(config) * cost.evaluation_step
-    return cost.start + run.steps * cost.step + evaluations * of_evaluation
+    return cost.start + task.steps * cost.step + evaluations * of_evaluation
 
 
 def memory(config: Config, cost: Measured) -> int:

@@ -5,7 +5,7 @@ algorithms on the seeds it got to.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from operator import itemgetter
@@ -15,6 +15,7 @@ from mviq.runs.config import Config
 from mviq.runs.directory import RunError
 from mviq.runs.presets import COMMON, resolve
 from mviq.studies.directory import Plan, PlannedRun
+from mviq.studies.patterns import is_like
 from mviq.studies.study import Entry, Settings, Study
 
 _PLACE = re.compile(r"\{(\w+)\}")
@@ -29,6 +30,20 @@ def expand(study: Study) -> Plan:
     if study.baseline is not None and study.baseline not in labels:
         raise ValueError(f"baseline must be one of {', '.join(labels)}, got {study.baseline!r}")
     return Plan(study.name, study.description, study.baseline, runs)
+
+
+def matching_runs(plan: Plan, patterns: Collection[str]) -> list[PlannedRun]:
+    """Return the runs that match any of the patterns; all runs if there is no pattern."""
+    for pattern in patterns:
+        if not any(_matches(run, pattern) for run in plan.runs):
+            titles = ", ".join(repr(run.title) for run in plan.runs[:3])
+            raise ValueError(f"no run is like {pattern!r}; there are {titles}, …")
+    return [run for run in plan.runs if not patterns or any(_matches(run, p) for p in patterns)]
+
+
+def _matches(run: PlannedRun, pattern: str) -> bool:
+    names = (run.label, run.env, str(run.seed), f"seed {run.seed}", run.title, run.run)
+    return is_like(names, pattern)
 
 
 def config_of(run: PlannedRun) -> Config:

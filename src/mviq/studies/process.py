@@ -1,4 +1,4 @@
-"""A run's process, seen from the one who started it. All engines start runs in this way."""
+"""The process of a run, as seen by the engine that started it."""
 
 import json
 import os
@@ -15,13 +15,13 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_
 
 
 def environment(threads: int, hide_gpus: bool = False) -> dict[str, str]:
-    """Return the environment of a process that computes on so many threads."""
+    """Return the environment variables of a process that computes on that many threads."""
     hidden = {"CUDA_VISIBLE_DEVICES": ""} if hide_gpus else {}
     return {**os.environ, **dict.fromkeys(THREADS, str(threads)), **hidden}
 
 
 class RunProcess:
-    """The process of one run, started at once; it stops when nobody listens any more."""
+    """The process of one run. It stops by itself once nobody reads its messages any more."""
 
     def __init__(self, task: Task) -> None:
         self._task, self._stopping = task, False
@@ -34,12 +34,12 @@ class RunProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=environment(task.threads, task.hide_gpus),
+                env=environment(task.config.threads, task.hide_gpus),
                 process_group=0,  # Ctrl-C on the terminal is for the study, which passes it on
             )
 
     def listen(self, events: Callable[[Event], None]) -> Ended:
-        """Pass on how far the run is, until it ends; return how it ended."""
+        """Pass on the progress of the run until it ends; return how it ended."""
         run, last = self._task.run, dict[str, Any]()
         assert self._process.stdout is not None
         with self._process.stdout as lines:
@@ -68,18 +68,19 @@ class RunProcess:
         return next((line.strip() for line in reversed(lines) if line.strip()), "no output")
 
     def stop(self) -> None:
-        """Ask the run to save where it is, and end."""
+        """Ask the run to save a checkpoint and end."""
         self._stopping = True
         self._process.terminate()
 
     def kill(self) -> None:
-        """End the run at once."""
+        """Kill the run, and wait until it is gone."""
         self._stopping = True
         self._process.kill()
+        self._process.wait()
 
 
 def _message(line: bytes) -> dict[str, Any]:
-    """Return what a line says; nothing, if the process was killed in the middle of it."""
+    """Return the content of a line; empty if the process was killed while writing it."""
     try:
         return dict(json.loads(line))
     except ValueError:

@@ -10,17 +10,17 @@ import io
 import os
 import re
 import socket
-import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from mviq.studies.engine import Ended, Event, Events, Note, Stopping, Task
-from mviq.studies.ray_task import Mailbox, News, session
+from mviq.studies.engine import Ended, Event, Note, Task
+from mviq.studies.ray_task import Mailbox, News, execute
 from mviq.studies.worker import one_line
 
 RETRIES = 20  # of a run whose node is lost, while the study is running
@@ -78,13 +78,15 @@ def _joined(address: str | None) -> Any:
 
 
 class RayEngine:
-    """Does runs on a cluster; several threads may use it at once."""
+    """Executes runs as tasks of a Ray cluster."""
 
     def __init__(
         self, ray: Any, overheard: "Overheard", resources: Resources, workers: int | None
     ) -> None:
         self._ray, self._overheard = ray, overheard
         self._resources, self._workers = resources, workers
+        self._active: dict[Any, Task] = {}
+        self._stopping: set[str] = set()
 
     def room(self, tasks: Sequence[Task]) -> int:
         """Return how many runs fit on the nodes at once."""
@@ -97,69 +99,65 @@ class RayEngine:
 
     def _needs(self, task: Task) -> dict[str, float]:
         given = self._resources
-        cpus = task.threads if given.cpus is None else given.cpus
+        cpus = task.config.threads if given.cpus is None else given.cpus
         return {"CPU": cpus, "GPU": given.gpus, "memory": given.memory or task.memory}
 
-    def run(self, tasks: Sequence[Task], events: Events, stop: threading.Event) -> None:
-        """Do the runs."""
-        mailbox, told = self._mailbox(), False
-        waiting, at_work = deque(tasks), dict[Any, Task]()
-        while waiting or at_work:
-            if stop.is_set():
-                self._give_up(waiting, events)
-                if not at_work:
-                    return
-            while waiting and len(at_work) < (self._workers or len(tasks)):
-                task = waiting.popleft()
-                at_work[self._submit(task, mailbox)] = task
-            done, _ = self._ray.wait(list(at_work), timeout=POLL)
-            news: News = self._ray.get(mailbox.take.remote(stop.is_set()))
-            heard: list[Event] = [*self._overheard.notes(), *news.progress]
-            if stop.is_set():
-                self._cancel_waiting(at_work, news)
-                heard += [] if told else [Stopping()]
-                told = True
-            heard += [self._ended(reference, at_work.pop(reference)) for reference in done]
-            for event in heard:
-                events(event)
-
-    def _give_up(self, waiting: deque[Task], events: Events) -> None:
-        while waiting:
-            events(Ended(waiting.popleft().run, "stopped"))
-
-    def _mailbox(self) -> Any:
-        """Return a mailbox on this node, which is lost only together with the study."""
-        strategies = import_module("ray.util.scheduling_strategies")
-        here = self._ray.get_runtime_context().get_node_id()
-        strategy = strategies.NodeAffinitySchedulingStrategy(here, soft=False)
-        actor = self._ray.remote(Mailbox).options(num_cpus=0, scheduling_strategy=strategy)
-        return actor.remote()
-
-    def _submit(self, task: Task, mailbox: Any) -> Any:
+    def start(self, task: Task) -> None:
+        """Submit a run; Ray places it on a node as soon as one has room."""
         needs = self._needs(task)
-        remote = self._ray.remote(session).options(
+        remote = self._ray.remote(execute).options(
             name=task.run,
             num_cpus=needs["CPU"],
             num_gpus=needs["GPU"],
             memory=needs["memory"] or None,
             max_retries=RETRIES,
         )
-        return remote.remote(replace(task, hide_gpus=not needs["GPU"]), mailbox)
+        reference = remote.remote(replace(task, hide_gpus=not needs["GPU"]), self._mailbox)
+        self._active[reference] = task
 
-    def _cancel_waiting(self, at_work: Mapping[Any, Task], news: News) -> None:
-        """Cancel the tasks that are on no node; the others are told by the mailbox to stop."""
+    def stop(self, run: str) -> None:
+        """Ask a run to save a checkpoint and end; the mailbox passes it on."""
+        self._stopping.add(run)
+
+    def kill(self) -> None:
+        """Do nothing: the runs end when this process leaves the cluster."""
+
+    def events(self) -> list[Event]:
+        """Wait for a run to end, but not longer than ``POLL``; return what has happened."""
+        done, _ = self._ray.wait(list(self._active), timeout=POLL)
+        news: News = self._ray.get(self._mailbox.take.remote(self._stopping))
+        active = {task.run for task in self._active.values()}
+        progress = [event for event in news.progress if event.run in active]
+        self._cancel_waiting(news)
+        return [*self._overheard.notes(), *progress, *map(self._ended, done)]
+
+    @cached_property
+    def _mailbox(self) -> Any:
+        """The mailbox, on this node: it is lost only together with the study."""
+        strategies = import_module("ray.util.scheduling_strategies")
+        here = self._ray.get_runtime_context().get_node_id()
+        strategy = strategies.NodeAffinitySchedulingStrategy(here, soft=False)
+        actor = self._ray.remote(Mailbox).options(num_cpus=0, scheduling_strategy=strategy)
+        return actor.remote()
+
+    def _cancel_waiting(self, news: News) -> None:
+        """Cancel the runs to be stopped that are on no node; the mailbox tells the others."""
+        if not self._stopping:
+            return
         alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
-        for reference, task in at_work.items():
-            if news.nodes.get(task.run) not in alive:
+        for reference, task in self._active.items():
+            if task.run in self._stopping and news.nodes.get(task.run) not in alive:
                 self._ray.cancel(reference)
 
-    def _ended(self, reference: Any, task: Task) -> Ended:
+    def _ended(self, reference: Any) -> Ended:
+        run = self._active.pop(reference).run
+        self._stopping.discard(run)
         try:
             ended: Ended = self._ray.get(reference)
         except self._ray.exceptions.TaskCancelledError:
-            return Ended(task.run, "stopped")
+            return Ended(run, "stopped")
         except self._ray.exceptions.RayError as error:  # its node was lost too often
-            return Ended(task.run, "killed", f"killed by Ray: {one_line(str(error))}")
+            return Ended(run, "killed", f"killed by Ray: {one_line(str(error))}")
         return ended
 
 

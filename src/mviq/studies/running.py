@@ -6,17 +6,16 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from mviq.runs.directory import BusyError
-from mviq.runs.stopping import asked_to_stop
 from mviq.studies import estimate as estimates
 from mviq.studies import machine
-from mviq.studies.board import Line, Tally, board
-from mviq.studies.directory import Plan, PlannedRun, StudyDirectory
+from mviq.studies.board import Tally, board
+from mviq.studies.directory import Plan, StudyDirectory
 from mviq.studies.engine import Engine, Task
-from mviq.studies.estimate import Estimate, Left, counted, size
+from mviq.studies.estimate import Estimate, cost_class, counted, memory, size
 from mviq.studies.local import LocalEngine
-from mviq.studies.plan import check_runs, config_of, expand
+from mviq.studies.plan import check_runs, expand, matching_runs
 from mviq.studies.ray_engine import Resources, ray_engine
-from mviq.studies.session import Session, chosen, left_to_do
+from mviq.studies.scheduler import Scheduler, TaskList, left_to_do
 from mviq.studies.status import RunStatus, status_of
 from mviq.studies.study import Budget, LimitError, Study, as_yaml
 
@@ -47,8 +46,8 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How the runs that were wanted have ended so far."""
+class StudyOutcome:
+    """How the selected runs of a study have ended so far."""
 
     runs: list[RunStatus]
     stopped: bool = False
@@ -63,24 +62,22 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Work:
-    """Runs to be done now, and what they take."""
+    """Tasks to execute now, and what they take."""
 
     tasks: list[Task]
-    left: list[Left]
-    """What is left of each."""
     estimate: Estimate | None = None
     """None if it was not measured."""
 
     @property
     def steps(self) -> int:
-        """Return the steps that are left."""
-        return sum(run.steps for run in self.left)
+        """The number of steps left."""
+        return sum(task.steps for task in self.tasks)
 
     def __str__(self) -> str:
-        return str(self.estimate or f"{counted(len(self.left))}, {self.steps:,} steps")
+        return str(self.estimate or f"{counted(len(self.tasks))}, {self.steps:,} steps")
 
 
-def run_study(study: Study, directory: StudyDirectory, options: Options, say: Say) -> Outcome:
+def run_study(study: Study, directory: StudyDirectory, options: Options, say: Say) -> StudyOutcome:
     """Run what is left of a study; a mistake is a ``ValueError`` before anything is started."""
     with engine_of(options) as engine:
         plan, work = prepare(study, directory, options, engine, say)
@@ -89,9 +86,22 @@ def run_study(study: Study, directory: StudyDirectory, options: Options, say: Sa
         check_limits(study.budget, work, directory, options)
         with directory.locked():
             directory.settle(as_yaml(study), plan, options.drop)
-            stopped = _work(directory, plan, work, engine, options.quiet) if work.left else False
-    wanted = chosen(plan, options.only)
-    return Outcome([status_of(directory, run) for run in wanted], stopped)
+            stopped = _execute(work.tasks, directory, options, engine) if work.tasks else False
+    selected = matching_runs(plan, options.only)
+    return StudyOutcome([status_of(directory, run) for run in selected], stopped)
+
+
+def _execute(
+    tasks: list[Task], directory: StudyDirectory, options: Options, engine: Engine
+) -> bool:
+    """Execute tasks, and return whether they were stopped."""
+    at_once = engine.room(tasks)
+    if options.engine == "ray":  # Ray queues what does not fit, and nodes may join
+        at_once = options.workers or len(tasks)
+    tally = Tally()
+    tally.add(tasks)
+    with board(tally, options.quiet) as shown:
+        return Scheduler(directory, engine, at_once, shown).run(TaskList(tasks))
 
 
 def engine_of(options: Options) -> AbstractContextManager[Engine]:
@@ -104,78 +114,54 @@ def engine_of(options: Options) -> AbstractContextManager[Engine]:
 def prepare(
     study: Study, directory: StudyDirectory, options: Options, engine: Engine, say: Say
 ) -> tuple[Plan, Work]:
-    """Find out what is to be done and what that takes; nothing is written."""
+    """Find out what is left to do and what that takes; nothing is written."""
     plan = expand(study)
-    wanted = chosen(plan, options.only)
+    selected = matching_runs(plan, options.only)
     directory.check_owner(plan, options.drop)
     if directory.busy:
         raise BusyError(f"another process is running {directory.path}")
-    check_runs(wanted, here=options.engine == "local")
-    left = left_to_do(directory, wanted, options.retry_failed)
-    return plan, priced([(run.planned, run.saved) for run in left], directory, options, engine, say)
+    check_runs(selected, here=options.engine == "local")
+    left = left_to_do(directory, selected, options.retry_failed)
+    return plan, priced(left, options, engine, say)
 
 
-def priced(
-    runs: Sequence[tuple[PlannedRun, int]],
-    directory: StudyDirectory,
-    options: Options,
-    engine: Engine,
-    say: Say,
-) -> Work:
-    """Return the work of doing some runs, each from a step on; measured here if so wished."""
-    place = directory.path.resolve()
-    left = [Left(config_of(run), step) for run, step in runs]
-    pairs = zip(runs, left, strict=True)
-    tasks = [Task(place, run.run, x.config.threads) for (run, _), x in pairs]
+def priced(tasks: list[Task], options: Options, engine: Engine, say: Say) -> Work:
+    """Return tasks with what they take, measured on this machine unless that is not wanted."""
     if tasks:
-        engine.room(tasks)  # or say now that there is none
+        engine.room(tasks)  # raises an error if there is none
     if not tasks or not options.measure:
-        return Work(tasks, left)
+        return Work(tasks)
     say("measuring for a moment what the runs take …")
     at_once = min(LocalEngine(options.workers).room(tasks), len(tasks))
-    costs = estimates.measured([run.config for run in left], at_once)
-    memory = [estimates.memory(x.config, costs[estimates.cost_class(x.config)]) for x in left]
-    tasks = [replace(task, memory=needed) for task, needed in zip(tasks, memory, strict=True)]
+    costs = estimates.measured([task.config for task in tasks], at_once)
+    tasks = [
+        replace(task, memory=memory(task.config, costs[cost_class(task.config)])) for task in tasks
+    ]
     room = min(engine.room(tasks), len(tasks))
-    return Work(tasks, left, estimates.estimate(left, costs, room))
+    return Work(tasks, estimates.estimate(tasks, costs, room))
 
 
 def check_limits(budget: Budget, work: Work, directory: StudyDirectory, options: Options) -> None:
-    """Refuse what is over budget, or more than this machine has, unless it is forced."""
+    """Refuse work beyond the budget, or beyond what this machine has, unless it is forced."""
     if options.force:
         return
-    found = work.estimate
+    estimate = work.estimate
     if budget.steps is not None and work.steps > budget.steps:
         raise LimitError(_over("budget.steps", f"{budget.steps:,}", f"{work.steps:,}"))
-    if budget.hours is not None and work.left:
-        if found is None:
+    if budget.hours is not None and work.tasks:
+        if estimate is None:
             raise ValueError("budget.hours needs the study to be measured")
-        hours = found.seconds / 3600
+        hours = estimate.seconds / 3600
         if hours > budget.hours:
             raise LimitError(_over("budget.hours", f"{budget.hours:g}", f"about {hours:.2g}"))
-    if found is None:
+    if estimate is None:
         return
     available, free = machine.available_memory(), machine.free_disk(directory.path)
-    if options.engine == "local" and available is not None and found.memory > available:
-        raise LimitError(_over("free memory", size(available), size(found.memory)))
-    if found.disk > free:
-        raise LimitError(_over("free disk", size(free), size(found.disk)))
+    if options.engine == "local" and available is not None and estimate.memory > available:
+        raise LimitError(_over("free memory", size(available), size(estimate.memory)))
+    if estimate.disk > free:
+        raise LimitError(_over("free disk", size(free), size(estimate.disk)))
 
 
 def _over(limit: str, allowed: str, needed: str) -> str:
     return f"{limit} is {allowed}, the study needs {needed}"
-
-
-def _work(directory: StudyDirectory, plan: Plan, work: Work, engine: Engine, quiet: bool) -> bool:
-    """Let the engine do what is left, and return whether it was stopped."""
-    titles = {run.run: run.title for run in plan.runs}
-    lines = {
-        task.run: Line(titles[task.run], left.step, left.config.total_steps)
-        for task, left in zip(work.tasks, work.left, strict=True)
-    }
-    with board(Tally(lines), quiet) as shown, asked_to_stop() as stop:
-        try:
-            Session(directory, shown, stop).run(engine, work.tasks)
-        except KeyboardInterrupt:
-            return True
-        return stop.is_set()

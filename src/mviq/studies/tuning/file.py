@@ -33,14 +33,19 @@ class Search:
 
     def runs(self, trial: int, chosen: Mapping[str, Any]) -> list[PlannedRun]:
         """Return the runs of a trial, the seed slowest."""
-        values = ", ".join(f"{name}={spoken(value)}" for name, value in chosen.items())
-        return list(expand(self.with_values(f"trial {trial}: {values}", chosen)).runs)
+        return list(expand(self.with_values(trial_label(trial, chosen), chosen)).runs)
 
     def with_values(self, label: str, chosen: Mapping[str, Any]) -> Study:
         """Return the study in which the algorithm has some values."""
         (entry,) = self.study.entries
         settings = {**entry.settings, **chosen}
         return replace(self.study, entries=(replace(entry, label=label, settings=settings),))
+
+
+def trial_label(trial: int, chosen: Mapping[str, Any]) -> str:
+    """Return the name of a trial with its settings."""
+    values = ", ".join(f"{name}={spoken(value)}" for name, value in chosen.items())
+    return f"trial {trial}: {values}"
 
 
 def read_search(path: Path) -> Search:

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from mviq.studies.tuning.file import Search
+from mviq.studies.tuning.file import Search, trial_label
 
-State = Literal["finished", "pruned", "diverged", "failed", "interrupted"]
 GIVEN_UP = ("pruned", "diverged")
 
 
@@ -17,13 +16,19 @@ class TrialResult:
     number: int
     chosen: Mapping[str, Any]
     """The settings it stands for."""
-    state: State
+    state: str
+    """One of finished, pruned, diverged, failed, interrupted."""
     score: float | None
     """The mean over its runs; only a finished trial has one."""
     scores: Mapping[tuple[int, str], float | None]
     """The score of each run, by seed and environment, as far as it has finished."""
     reason: str
     """Why it has no score, or which trial it repeats."""
+
+    def __str__(self) -> str:
+        end = self.state if self.score is None else f"{self.score:.4g}"
+        text = f"{trial_label(self.number, self.chosen)}: {end}"
+        return f"{text}, {self.reason}" if self.reason else text
 
     @property
     def is_open(self) -> bool:
