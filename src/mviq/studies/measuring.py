@@ -21,7 +21,7 @@ from mviq.runs.config import Config
 from mviq.runs.directory import RunDirectory
 from mviq.runs.overrides import convert
 from mviq.runs.presets import resolve
-from mviq.runs.progress import Silent
+from mviq.runs.progress import Reporter
 from mviq.studies.status import saved_step
 
 STEPS, SECONDS, PATIENCE = 300, 1.0, 20.0  # at least so many of both, and not longer than this
@@ -50,7 +50,7 @@ class Measured:
     """Bytes of a saved agent."""
 
 
-class Meter(Silent):
+class Meter(Reporter):
     """Takes the time between two steps, then asks the run to stop, which saves a checkpoint."""
 
     def __init__(self, warm_up: int) -> None:

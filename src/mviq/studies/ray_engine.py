@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from mviq.studies.engine import Ended, Event, Note, Task
-from mviq.studies.ray_task import Mailbox, News, execute
+from mviq.studies.ray_task import Mailbox, execute
 from mviq.studies.worker import one_line
 
 RETRIES = 20  # of a run whose node is lost, while the study is running
@@ -125,10 +125,10 @@ class RayEngine:
     def events(self) -> list[Event]:
         """Wait for a run to end, but not longer than ``POLL``; return what has happened."""
         done, _ = self._ray.wait(list(self._active), timeout=POLL)
-        news: News = self._ray.get(self._mailbox.take.remote(self._stopping))
+        newest, nodes = self._ray.get(self._mailbox.take.remote(self._stopping))
         active = {task.run for task in self._active.values()}
-        progress = [event for event in news.progress if event.run in active]
-        self._cancel_waiting(news)
+        progress = [event for event in newest if event.run in active]
+        self._cancel_waiting(nodes)
         return [*self._overheard.notes(), *progress, *map(self._ended, done)]
 
     @cached_property
@@ -140,13 +140,13 @@ class RayEngine:
         actor = self._ray.remote(Mailbox).options(num_cpus=0, scheduling_strategy=strategy)
         return actor.remote()
 
-    def _cancel_waiting(self, news: News) -> None:
+    def _cancel_waiting(self, nodes: Mapping[str, str]) -> None:
         """Cancel the runs to be stopped that are on no node; the mailbox tells the others."""
         if not self._stopping:
             return
         alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
         for reference, task in self._active.items():
-            if task.run in self._stopping and news.nodes.get(task.run) not in alive:
+            if task.run in self._stopping and nodes.get(task.run) not in alive:
                 self._ray.cancel(reference)
 
     def _ended(self, reference: Any) -> Ended:

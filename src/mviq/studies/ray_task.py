@@ -2,21 +2,12 @@
 
 import threading
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from mviq.studies.engine import Ended, Event, Progress, Task
 from mviq.studies.process import RunProcess
 
 MESSAGE_EVERY = 1.0  # seconds between messages of one run
-
-
-class News(NamedTuple):
-    """What the mailbox has received."""
-
-    progress: list[Progress]
-    """The newest progress of each run since the last time."""
-    nodes: dict[str, str]
-    """The node on which each run was last started."""
 
 
 class Mailbox:
@@ -27,29 +18,24 @@ class Mailbox:
         self._newest: dict[str, Progress] = {}
         self._stopping: set[str] = set()
 
-    def begin(self, run: str, node: str) -> bool:
-        """Record the node of a run, and return whether the run is to stop."""
+    def put(self, run: str, node: str, progress: Progress | None) -> bool:
+        """Record where a run is and its progress, if any; return whether it is to stop."""
         self._nodes[run] = node
-        return run in self._stopping
-
-    def put(self, run: str, progress: Progress | None) -> bool:
-        """Record the progress of a run, if there is any, and return whether it is to stop."""
         if progress is not None:
             self._newest[run] = progress
         return run in self._stopping
 
-    def take(self, stopping: set[str]) -> News:
-        """Return what has arrived since the last time, and replace the runs that are to stop."""
+    def take(self, stopping: set[str]) -> tuple[list[Progress], dict[str, str]]:
+        """Set the runs that are to stop; return the newest progress and the nodes of runs."""
         self._stopping = stopping
-        news = News(list(self._newest.values()), self._nodes)
-        self._newest = {}
-        return news
+        newest, self._newest = list(self._newest.values()), {}
+        return newest, self._nodes
 
 
 def execute(task: Task, mailbox: Any) -> Ended:
     """Execute a run, or what is left of it, on the node where this is called."""
     here = import_module("ray").get_runtime_context().get_node_id()
-    if _answer(mailbox.begin.remote(task.run, here)):
+    if _answer(mailbox.put.remote(task.run, here, None)):
         return Ended(task.run, "stopped")
     try:
         process = RunProcess(task)
@@ -64,7 +50,7 @@ def execute(task: Task, mailbox: Any) -> Ended:
 
     def report() -> None:  # also while the run is silent: it starts, evaluates or waits
         while not ended.wait(MESSAGE_EVERY):
-            if _answer(mailbox.put.remote(task.run, newest)):
+            if _answer(mailbox.put.remote(task.run, here, newest)):
                 process.stop()
                 return
 

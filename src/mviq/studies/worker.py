@@ -41,20 +41,20 @@ class Messages:
             signal.raise_signal(signal.SIGTERM)
 
 
-class Reporter(Lines):
-    """Prints a line now and then, and sends the step as often as an eye can see."""
+class MessageReporter(Lines):
+    """Prints a line now and then, and sends the step every ``REFRESH`` seconds."""
 
     def __init__(self, messages: Messages) -> None:
         super().__init__(sys.stderr)
         self._messages, self._sent = messages, 0.0
 
     def start(self, step: int, total: int) -> None:
-        """Begin."""
+        """Send the first step."""
         super().start(step, total)
         self._messages.send(step=step)
 
     def update(self, step: int, mean_return: float | None) -> None:
-        """Go on."""
+        """Send the step if the last message is old."""
         super().update(step, mean_return)
         now = time.monotonic()
         if now - self._sent >= REFRESH:
@@ -85,7 +85,7 @@ def _train(config: Config, root: Path, messages: Messages) -> Result:
     """Train; while another process works on the run, wait: its work counts as well."""
     from mviq.runs.training import train
 
-    reporter = Reporter(messages)
+    reporter = MessageReporter(messages)
     while True:
         try:
             return train(config, root, reporter)

@@ -46,7 +46,7 @@ class Proposals:
     def __init__(self, state: SearchState, memory: int, retry_failed: bool, say: Say) -> None:
         self._state, self._memory, self._retry_failed, self._say = state, memory, retry_failed, say
         self._trials, self._directory, self._judge = state.trials, state.directory, state.judge
-        self._left = deque(t for t in self._trials.kept() if t.state == TrialState.RUNNING)
+        self._opened: set[int] = set()
         self._attempts: list[Attempt] = []
 
     def next(self) -> Task | None:
@@ -71,17 +71,22 @@ class Proposals:
 
     def _next_trial(self) -> FrozenTrial | None:
         """Return the next trial that needs work; one that repeats another takes its result."""
-        while self._left or len(self._trials.kept()) < self._state.search.trials:
-            trial = self._left.popleft() if self._left else self._trials.ask()
-            twin = next(t for t in self._trials.kept() if t.params == trial.params)
-            if twin.number == trial.number:
-                return trial
-            if twin.state != TrialState.RUNNING:
-                self._trials.copy(trial, twin)
-                self._announce()
-        return None
+        while True:
+            kept = self._trials.kept()
+            for trial in kept:
+                if trial.state == TrialState.RUNNING and trial.number not in self._opened:
+                    first = next(t for t in kept if t.params == trial.params)
+                    if first.number == trial.number:
+                        return trial
+                    if first.state != TrialState.RUNNING:
+                        self._trials.copy(trial, first)
+                        self._announce()
+            if len(kept) >= self._state.search.trials:
+                return None
+            self._trials.ask()
 
     def _open(self, trial: FrozenTrial) -> None:
+        self._opened.add(trial.number)
         runs = self._state.runs(trial)
         tasks = left_to_do(self._directory, runs, self._retry_failed)
         waiting = deque(replace(task, memory=self._memory) for task in tasks)
@@ -139,7 +144,7 @@ class Proposals:
         ]
 
     def _close_if_over(self, attempt: Attempt) -> None:
-        """Record the result of a trial, also for trials that repeat it, once its runs are over."""
+        """Record the result of a trial once its runs are over."""
         if attempt.active or attempt.waiting:
             return
         self._attempts.remove(attempt)
@@ -148,11 +153,6 @@ class Proposals:
             self._trials.finish(attempt.trial, mean_score(self._curves(attempt), self._judge))
         elif attempt.outcome is not None:
             self._trials.give_up(attempt.trial, *attempt.outcome)
-        twin, *others = (t for t in self._trials.kept() if t.params == attempt.trial.params)
-        if twin.state != TrialState.RUNNING:
-            for trial in others:
-                self._trials.copy(trial, twin)
-                self._left = deque(left for left in self._left if left.number != trial.number)
         self._announce()
 
     def _announce(self) -> None:
