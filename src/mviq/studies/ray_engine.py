@@ -1,9 +1,9 @@
-"""The Ray engine: each run is a task on some node of a cluster, its results in a shared directory.
+"""The Ray engine: each run is a task on a node of a cluster with a shared directory.
 
-A task does what a thread of the local engine does: it starts the run's process and listens to it,
-so results are the same bit for bit. When a node is lost, Ray starts its tasks elsewhere; the run
-continues from its last checkpoint there. Should the lost node still be at work, cut off from the
-others, the run's lock makes the new process wait until the old one has noticed and stopped.
+Like a thread of the local engine, a task starts the run's process and reads its messages, so the
+results are identical bit for bit. When a node is lost, Ray restarts its tasks elsewhere, and the
+runs continue from their last checkpoints. If the lost node is still alive but disconnected, the
+lock of the run makes the new process wait until the old one has noticed and stopped.
 """
 
 import io
@@ -31,22 +31,22 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True)
 class Resources:
-    """What a run is given of a node."""
+    """The resources of a node that a run is given."""
 
     cpus: float | None = None
-    """None is one per thread of the run."""
+    """None means one per thread of the run."""
     gpus: float = 0.0
     memory: int = 0
-    """Bytes; 0 is what has been measured."""
+    """Bytes; 0 means what has been measured."""
 
 
 @contextmanager
 def ray_engine(
     address: str | None, resources: Resources, workers: int | None
 ) -> "Iterator[RayEngine]":
-    """Join a cluster that is there already, or make one on this machine; leave it in the end.
+    """Connect to a cluster, or start one on this machine, and disconnect at the end.
 
-    Meanwhile standard output is Ray's: it says there, in a thread, what happens to its nodes.
+    Meanwhile standard output is captured: a thread of Ray prints there what happens to nodes.
     """
     if find_spec("ray") is None:
         raise ValueError("--engine ray needs an extra: pip install 'mviq[ray]'")
@@ -56,15 +56,15 @@ def ray_engine(
     except (OSError, ValueError, RuntimeError) as error:
         where = address or "this machine"
         raise ValueError(f"no Ray cluster at {where}: {one_line(str(error))}") from None
-    with redirect_stdout(Overheard()) as overheard:
+    with redirect_stdout(CapturedOutput()) as captured:
         try:
-            yield RayEngine(ray, overheard, resources, workers)
+            yield RayEngine(ray, captured, resources, workers)
         finally:
             ray.shutdown()
 
 
 def _check_reachable(address: str | None) -> None:
-    """Find out in seconds that nobody answers; Ray itself takes minutes."""
+    """Raise ``OSError`` within seconds if nobody answers; Ray itself takes minutes."""
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host, int(port)), timeout=ANSWER).close()
@@ -81,9 +81,9 @@ class RayEngine:
     """Executes runs as tasks of a Ray cluster."""
 
     def __init__(
-        self, ray: Any, overheard: "Overheard", resources: Resources, workers: int | None
+        self, ray: Any, captured: "CapturedOutput", resources: Resources, workers: int | None
     ) -> None:
-        self._ray, self._overheard = ray, overheard
+        self._ray, self._captured = ray, captured
         self._resources, self._workers = resources, workers
         self._active: dict[Any, Task] = {}
         self._stopping: set[str] = set()
@@ -129,7 +129,7 @@ class RayEngine:
         active = {task.run for task in self._active.values()}
         progress = [event for event in newest if event.run in active]
         self._cancel_waiting(nodes)
-        return [*self._overheard.notes(), *progress, *map(self._ended, done)]
+        return [*self._captured.notes(), *progress, *map(self._ended, done)]
 
     @cached_property
     def _mailbox(self) -> Any:
@@ -162,23 +162,23 @@ class RayEngine:
 
 
 def _fitting(node: Mapping[str, float], needs: Mapping[str, float]) -> int:
-    """Return how many runs with such needs fit on a node."""
+    """Return how many runs with these needs fit on a node."""
     return int(min(node.get(name, 0.0) // need for name, need in needs.items() if need))
 
 
-class Overheard(io.TextIOBase):
-    """Stands in for standard output and keeps what is printed."""
+class CapturedOutput(io.TextIOBase):
+    """Replaces standard output and keeps what is printed."""
 
     def __init__(self) -> None:
         self._said: deque[str] = deque()
 
     def write(self, text: str) -> int:
-        """Take what is printed."""
+        """Keep a text."""
         self._said.append(text)
         return len(text)
 
     def notes(self) -> list[Note]:
-        """Return what was said since the last time anyone asked, without colours."""
+        """Return what was printed since the last call, without colours."""
         said: list[str] = []
         with suppress(IndexError):
             while True:

@@ -1,4 +1,4 @@
-"""Running a study from beginning to end, in as many sessions as it takes."""
+"""Runs a study; started again, it continues where it was."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -24,25 +24,25 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a study is to be run."""
+    """How to run a study."""
 
     only: Sequence[str] = ()
-    """Patterns of labels, environments or seeds; none is all."""
+    """Patterns of labels, environments or seeds; no pattern selects all runs."""
     retry_failed: bool = False
     drop: bool = False
-    """Whether runs that the study no longer has leave it; their files stay."""
+    """Whether to drop runs that the study no longer contains; their files stay."""
     workers: int | None = None
-    """Runs at once; None is as many as cores and memory allow."""
+    """Runs at once; None means as many as cores and memory allow."""
     measure: bool = True
-    """Whether to measure first what the study will take."""
+    """Whether to measure the cost of the study first."""
     force: bool = False
-    """Whether to start although budget, memory or disk will not do."""
+    """Whether to start although budget, memory or disk do not suffice."""
     quiet: bool = False
     engine: Literal["local", "ray"] = "local"
     address: str | None = None
-    """Of a Ray cluster; None is the one of this machine, or a new one."""
+    """Address of a Ray cluster; None means the one of this machine, or a new one."""
     resources: Resources = field(default_factory=Resources)
-    """What Ray gives to a run."""
+    """What a run gets from Ray."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class StudyOutcome:
 
 @dataclass(frozen=True)
 class Work:
-    """Tasks to execute now, and what they take."""
+    """Tasks to execute now, and their cost."""
 
     tasks: list[Task]
     estimate: Estimate | None = None
@@ -105,7 +105,7 @@ def _execute(
 
 
 def engine_of(options: Options) -> AbstractContextManager[Engine]:
-    """Return the engine that is wanted, for as long as it is needed."""
+    """Return a context manager of the engine that the options name."""
     if options.engine == "local":
         return nullcontext(LocalEngine(options.workers))
     return ray_engine(options.address, options.resources, options.workers)
@@ -114,7 +114,7 @@ def engine_of(options: Options) -> AbstractContextManager[Engine]:
 def prepare(
     study: Study, directory: StudyDirectory, options: Options, engine: Engine, say: Say
 ) -> tuple[Plan, Work]:
-    """Find out what is left to do and what that takes; nothing is written."""
+    """Return the plan of a study, and what is left to do; nothing is written."""
     plan = expand(study)
     selected = matching_runs(plan, options.only)
     directory.check_owner(plan, options.drop)
@@ -126,7 +126,7 @@ def prepare(
 
 
 def priced(tasks: list[Task], options: Options, engine: Engine, say: Say) -> Work:
-    """Return tasks with what they take, measured on this machine unless that is not wanted."""
+    """Return tasks with their cost, measured on this machine if the options say so."""
     if tasks:
         engine.room(tasks)  # raises an error if there is none
     if not tasks or not options.measure:
@@ -142,7 +142,7 @@ def priced(tasks: list[Task], options: Options, engine: Engine, say: Say) -> Wor
 
 
 def check_limits(budget: Budget, work: Work, directory: StudyDirectory, options: Options) -> None:
-    """Refuse work beyond the budget, or beyond what this machine has, unless it is forced."""
+    """Refuse work that exceeds the budget or this machine, unless it is forced."""
     if options.force:
         return
     estimate = work.estimate

@@ -1,8 +1,8 @@
-"""One run of a study in a process of its own: ``python -m mviq.studies.worker STUDY RUN``.
+"""The process of one run of a study: ``python -m mviq.studies.worker STUDY RUN``.
 
-It says how far it is on its standard output, one JSON object per line; everything that is printed
-goes to standard error. When nobody reads any more, the one who started it is gone: it then stops
-at the next boundary, as if it had been asked to.
+It reports progress on standard output, one JSON object per line; everything that is printed goes
+to standard error. When nobody reads its messages any more, the engine that started it is gone, and
+it stops as if it had been asked to.
 """
 
 import json
@@ -25,13 +25,13 @@ BUSY_WAIT = 1.0  # seconds until a run that another process works on is tried ag
 
 
 class Messages:
-    """Writes JSON lines to whoever started this process."""
+    """Writes JSON lines to the engine that started this process."""
 
     def __init__(self, file: TextIO) -> None:
         self._file, self._alone = file, False
 
     def send(self, **content: Any) -> None:
-        """Send a line; if nobody reads, ask this process to stop, once."""
+        """Send a line; the first time that nobody reads it, ask this process to stop."""
         if self._alone:
             return
         try:
@@ -63,7 +63,7 @@ class MessageReporter(Lines):
 
 
 def work(study: Path, run: str, messages: Messages) -> None:
-    """Do a run, or what is left of it, and say how it ended."""
+    """Execute a run, or what is left of it, and send how it ended."""
     from mviq.runs.stopping import Stopped
 
     directory = StudyDirectory(study)
@@ -82,7 +82,7 @@ def work(study: Path, run: str, messages: Messages) -> None:
 
 
 def _train(config: Config, root: Path, messages: Messages) -> Result:
-    """Train; while another process works on the run, wait: its work counts as well."""
+    """Train, after waiting for any other process that works on the run."""
     from mviq.runs.training import train
 
     reporter = MessageReporter(messages)
@@ -101,7 +101,7 @@ def one_line(text: str) -> str:
 
 
 def main() -> None:
-    """Take standard output for messages, and do the run that is named."""
+    """Reserve standard output for messages, and execute a run."""
     study, run = sys.argv[1:]
     with suppress(BrokenPipeError), os.fdopen(os.dup(1), "w") as file:  # closing writes the rest
         os.dup2(2, 1)

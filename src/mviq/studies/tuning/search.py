@@ -1,4 +1,4 @@
-"""Searching hyper-parameters from beginning to end, in as many sessions as it takes."""
+"""Searches hyper-parameters; started again, it continues where it was."""
 
 from optuna.trial import TrialState
 
@@ -42,14 +42,14 @@ def tune(
 
 
 def at_most(trials: int, work: Work) -> str:
-    """Return what some trials will take, as text."""
+    """Describe the cost of trials."""
     return f"{trials} trial{'s' * (trials != 1)}, at most {work}; less where trials are pruned"
 
 
 def prepare(
     search: Search, directory: StudyDirectory, options: Options, engine: Engine, say: Say
 ) -> tuple[int, Work]:
-    """Return how many trials are left and what they take, half of them at either end."""
+    """Return how many trials are left, and their cost if half of them are at either end."""
     if directory.busy:
         raise BusyError(f"another process is running {directory.path}")
     trials = _left(search, directory)
