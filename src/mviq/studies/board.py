@@ -49,9 +49,9 @@ class Tally:
         self.runs, self._began = runs or {}, time.monotonic()
 
     def add(self, tasks: Iterable[Task]) -> None:
-        """Add the runs of some tasks."""
-        for task in tasks:
-            self.runs[task.run] = Line(task.planned.title, task.step, task.config.total_steps)
+        """Add the runs of some tasks; a live display may be reading the others meanwhile."""
+        lines = {t.run: Line(t.planned.title, t.step, t.config.total_steps) for t in tasks}
+        self.runs = {**self.runs, **lines}
 
     def take(self, event: Event) -> str | None:
         """Count an event, and return what to tell the user about it, if anything."""

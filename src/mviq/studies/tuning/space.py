@@ -56,12 +56,17 @@ class Choices:
 
     @property
     def texts(self) -> dict[str, Any]:
-        """The values by their JSON: Optuna can store text, but not layer widths."""
-        return {json.dumps(plain(value)): value for value in self.values}
+        """The values by their text for Optuna."""
+        return {as_text(value): value for value in self.values}
 
     def written(self) -> dict[str, Any]:
         """Return the choices as in a file."""
         return {"choices": [plain(value) for value in self.values]}
+
+
+def as_text(value: Any) -> str:
+    """Return a value as JSON: Optuna can store text, but not layer widths."""
+    return json.dumps(plain(value))
 
 
 Parameter = Range | Choices

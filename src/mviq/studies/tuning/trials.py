@@ -5,7 +5,6 @@ a single process, the one that holds the lock of the study's directory.
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from mviq.studies.study import Study
 from mviq.studies.tuning.file import Search, tune_yaml
-from mviq.studies.tuning.space import Choices, Parameter, grid
+from mviq.studies.tuning.space import Choices, Parameter, as_text, grid
 
 STARTUP = 5  # finished trials before any is pruned
 _PLAIN = optuna.samplers.RandomSampler()  # a stateless sampler for the time between proposals
@@ -86,7 +85,8 @@ class Trials:
         self._study.sampler = _sampler(self._search, place)
         waiting = self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
         if self._search.sampler == "grid" and not waiting:
-            self._study.enqueue_trial(self._encoded(grid(self._search.space)[place]))
+            chosen = grid(self._search.space)[place]
+            self._study.enqueue_trial({name: as_text(value) for name, value in chosen.items()})
         number = self._study.ask(self._distributions).number
         self._study.sampler = _PLAIN
         return self._study.get_trials(deepcopy=False)[number]
@@ -96,13 +96,6 @@ class Trials:
         return {
             name: p.texts[trial.params[name]] if isinstance(p, Choices) else trial.params[name]
             for name, p in self._search.space.items()
-        }
-
-    def _encoded(self, chosen: Mapping[str, Any]) -> dict[str, str]:
-        texts = {name: p.texts for name, p in self._search.space.items() if isinstance(p, Choices)}
-        return {
-            name: next(text for text, value in known.items() if value == chosen[name])
-            for name, known in texts.items()
         }
 
     def report(self, trial: FrozenTrial, step: int, value: float) -> None:
