@@ -20,8 +20,6 @@ class Task:
     """The step at which the run continues."""
     memory: int = 0
     """Bytes the run is expected to need; 0 if unknown."""
-    hide_gpus: bool = False
-    """Whether the run must not use the GPUs of its machine."""
 
     @property
     def run(self) -> str:

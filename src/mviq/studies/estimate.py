@@ -83,10 +83,10 @@ def measured(configs: Sequence[Config], at_once: int) -> dict[tuple[object, ...]
             for process in processes:
                 process.kill()
             raise
-    by_class: dict[tuple[object, ...], list[Measured]] = {}
-    for key, one in zip(list(classes) * rounds, results, strict=True):
-        by_class.setdefault(key, []).append(one)
-    return {key: max(several, key=lambda one: one.step) for key, several in by_class.items()}
+    return {
+        key: max(results[i :: len(classes)], key=lambda result: result.step)
+        for i, key in enumerate(classes)
+    }
 
 
 def _measure(config: Config, processes: list[subprocess.Popen[str]]) -> Measured:

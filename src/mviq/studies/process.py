@@ -23,7 +23,7 @@ def environment(threads: int, hide_gpus: bool = False) -> dict[str, str]:
 class RunProcess:
     """The process of one run. It stops by itself once nobody reads its messages any more."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, hide_gpus: bool = False) -> None:
         self._task, self._stopping = task, False
         directory = StudyDirectory(task.study)
         self._log = directory.log(task.run)
@@ -34,7 +34,7 @@ class RunProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=environment(task.config.threads, task.hide_gpus),
+                env=environment(task.config.threads, hide_gpus),
                 process_group=0,  # Ctrl-C on the terminal is for the study, which passes it on
             )
 

@@ -13,7 +13,7 @@ import socket
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
@@ -112,7 +112,7 @@ class RayEngine:
             memory=needs["memory"] or None,
             max_retries=RETRIES,
         )
-        reference = remote.remote(replace(task, hide_gpus=not needs["GPU"]), self._mailbox)
+        reference = remote.remote(task, not needs["GPU"], self._mailbox)
         self._active[reference] = task
 
     def stop(self, run: str) -> None:

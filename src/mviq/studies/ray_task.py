@@ -32,13 +32,13 @@ class Mailbox:
         return newest, self._nodes
 
 
-def execute(task: Task, mailbox: Any) -> Ended:
+def execute(task: Task, hide_gpus: bool, mailbox: Any) -> Ended:
     """Execute a run, or what is left of it, on the node where this is called."""
     here = import_module("ray").get_runtime_context().get_node_id()
     if _answer(mailbox.put.remote(task.run, here, None)):
         return Ended(task.run, "stopped")
     try:
-        process = RunProcess(task)
+        process = RunProcess(task, hide_gpus)
     except OSError as error:
         return Ended(task.run, "failed", f"{error}: is the directory shared with this node?")
     newest: Progress | None = None
