@@ -30,11 +30,11 @@ from mviq.studies.local import LocalEngine
 from mviq.studies.measuring import Measured
 from mviq.studies.plan import config_of, expand
 from mviq.studies.running import Options
-from mviq.studies.tuning import state
+from mviq.studies.tuning import search_state
 from mviq.studies.tuning.curves import Curve, read_curve
 from mviq.studies.tuning.file import Search, search_from
 from mviq.studies.tuning.results import Outcome, TrialResult
-from mviq.studies.tuning.search import prepare, tune
+from mviq.studies.tuning.search import prepare_search, tune
 from mviq.studies.tuning.trials import Trials
 from small_studies import TINY, wait_until, workers_of, write_study
 
@@ -170,7 +170,7 @@ def test_what_a_search_takes_counts_environments_seeds_and_trials(tmp_path, monk
         lambda configs, _: dict.fromkeys(map(cost_class, configs), cost),
     )
     search, directory = search_from(found), StudyDirectory(tmp_path / "tiny")
-    trials, work = prepare(search, directory, Options(), LocalEngine(99), print)
+    trials, work = prepare_search(search, directory, Options(), LocalEngine(99), print)
     assert (trials, work.steps, work.estimate.runs, work.estimate.steps) == (4, 24_000, 24, 24_000)
     assert (work.estimate.workers, work.estimate.seconds) == (24, 1000)
     assert sorted({(run.config.env, run.config.train_every) for run in work.tasks}) == [
@@ -290,7 +290,9 @@ def check_files(outcome):
 
 def test_a_trial_that_repeats_another_takes_its_result(tmp_path, monkeypatch):
     read: list[Curve] = []
-    monkeypatch.setattr(state, "read_curve", lambda *run: read.append(read_curve(*run)) or read[-1])
+    monkeypatch.setattr(
+        search_state, "read_curve", lambda *run: read.append(read_curve(*run)) or read[-1]
+    )
     space = {"learning_rate": {"choices": [1.0, 2.0]}}
     search = search_from(content({"space": space, "sampler": "random", "trials": 6}))
     engine = Pretending(StudyDirectory(tmp_path / "tiny"), RETURNS)

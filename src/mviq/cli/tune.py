@@ -66,10 +66,10 @@ def run(options: argparse.Namespace, file: Path, directory: StudyDirectory) -> i
 
 def _dry_run(search: Search, directory: StudyDirectory, options: "Options") -> int:
     from mviq.studies.running import check_limits, engine_of
-    from mviq.studies.tuning.search import at_most, prepare
+    from mviq.studies.tuning.search import at_most, prepare_search
 
     with engine_of(options) as engine:
-        trials, work = prepare(search, directory, options, engine, saying(options.quiet))
+        trials, work = prepare_search(search, directory, options, engine, saying(options.quiet))
     print(f"left to do: {at_most(trials, work)}")
     check_limits(search.study.budget, work, directory, options)
     return 0

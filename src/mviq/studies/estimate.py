@@ -45,12 +45,12 @@ class Estimate:
     def __str__(self) -> str:
         at_once = f"{self.workers} at a time" if self.workers > 1 else "one at a time"
         return (
-            f"{counted(self.runs)}, {self.steps:,} steps, about {duration(self.seconds)} "
+            f"{format_runs(self.runs)}, {self.steps:,} steps, about {duration(self.seconds)} "
             f"({at_once}), memory {size(self.workers * self.memory)}, disk {size(self.disk)}"
         )
 
 
-def counted(runs: int) -> str:
+def format_runs(runs: int) -> str:
     """Format a number of runs."""
     return "1 run" if runs == 1 else f"{runs:,} runs"
 

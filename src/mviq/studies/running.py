@@ -11,7 +11,7 @@ from mviq.studies import machine
 from mviq.studies.board import Tally, board
 from mviq.studies.directory import Plan, StudyDirectory
 from mviq.studies.engine import Engine, Task
-from mviq.studies.estimate import Estimate, cost_class, counted, memory, size
+from mviq.studies.estimate import Estimate, cost_class, format_runs, memory, size
 from mviq.studies.local import LocalEngine
 from mviq.studies.plan import check_runs, expand, matching_runs
 from mviq.studies.ray_engine import Resources, ray_engine
@@ -74,13 +74,13 @@ class Work:
         return sum(task.steps for task in self.tasks)
 
     def __str__(self) -> str:
-        return str(self.estimate or f"{counted(len(self.tasks))}, {self.steps:,} steps")
+        return str(self.estimate or f"{format_runs(len(self.tasks))}, {self.steps:,} steps")
 
 
 def run_study(study: Study, directory: StudyDirectory, options: Options, say: Say) -> StudyOutcome:
     """Run what is left of a study; a mistake is a ``ValueError`` before anything is started."""
     with engine_of(options) as engine:
-        plan, work = prepare(study, directory, options, engine, say)
+        plan, work = prepare_study(study, directory, options, engine, say)
         if work.estimate is not None:
             say(str(work))
         check_limits(study.budget, work, directory, options)
@@ -111,7 +111,7 @@ def engine_of(options: Options) -> AbstractContextManager[Engine]:
     return ray_engine(options.address, options.resources, options.workers)
 
 
-def prepare(
+def prepare_study(
     study: Study, directory: StudyDirectory, options: Options, engine: Engine, say: Say
 ) -> tuple[Plan, Work]:
     """Return the plan of a study, and what is left to do; nothing is written."""

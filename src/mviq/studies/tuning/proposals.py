@@ -13,7 +13,7 @@ from mviq.studies.running import Say
 from mviq.studies.scheduler import left_to_do
 from mviq.studies.status import status_of
 from mviq.studies.tuning.curves import Curve, evaluations, mean_score, read_curve, rungs
-from mviq.studies.tuning.state import SearchState
+from mviq.studies.tuning.search_state import SearchState
 
 
 @dataclass

@@ -13,8 +13,8 @@ from mviq.studies.tuning.curves import Judge
 from mviq.studies.tuning.file import Search, first_runs
 from mviq.studies.tuning.proposals import Proposals
 from mviq.studies.tuning.results import Outcome
+from mviq.studies.tuning.search_state import SearchState
 from mviq.studies.tuning.space import corners
-from mviq.studies.tuning.state import SearchState
 from mviq.studies.tuning.trials import Trials
 
 
@@ -27,7 +27,7 @@ def tune(
     say: Say,
 ) -> Outcome:
     """Do what is left of a search; a mistake is a ``ValueError`` before anything is started."""
-    trials, work = prepare(search, directory, options, engine, say)
+    trials, work = prepare_search(search, directory, options, engine, say)
     if work.estimate is not None:
         say(at_most(trials, work))
     check_limits(search.study.budget, work, directory, options)
@@ -46,7 +46,7 @@ def at_most(trials: int, work: Work) -> str:
     return f"{trials} trial{'s' * (trials != 1)}, at most {work}; less where trials are pruned"
 
 
-def prepare(
+def prepare_search(
     search: Search, directory: StudyDirectory, options: Options, engine: Engine, say: Say
 ) -> tuple[int, Work]:
     """Return how many trials are left, and their cost if half of them are at either end."""
