@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from mviq.runs.config import Config
 from mviq.studies.directory import PlannedRun
@@ -46,7 +46,8 @@ class Ended:
     """The process of a run has ended."""
 
     run: str
-    how: Literal["finished", "diverged", "stopped", "failed", "killed"]
+    how: str
+    """One of finished, diverged, stopped, failed, killed."""
     reason: str = ""
 
 

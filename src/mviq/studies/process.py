@@ -6,12 +6,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
 
 from mviq.studies.directory import StudyDirectory
 from mviq.studies.engine import Ended, Event, Note, Progress, Task
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+_KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in (Progress, Ended, Note)}
 
 
 def environment(threads: int, hide_gpus: bool = False) -> dict[str, str]:
@@ -39,22 +39,19 @@ class RunProcess:
             )
 
     def listen(self, events: Callable[[Event], None]) -> Ended:
-        """Pass on the progress of the run until it ends; return how it ended."""
-        run, last = self._task.run, dict[str, Any]()
+        """Pass on the events of the run until it ends; return how it ended."""
+        last: Event | None = None
         assert self._process.stdout is not None
         with self._process.stdout as lines:
-            for line in lines:
-                before, last = last, _message(line)
-                if "waiting" in last and "waiting" not in before:
-                    events(Note(f"{run}: another process is at work on it, waiting"))
-                elif "step" in last and "ended" not in last:
-                    events(Progress(run, last["step"], last.get("mean_return")))
-        return self._ended(self._process.wait(), last)
+            for event in map(_event, lines):
+                if event is not None and event != last and not isinstance(event, Ended):
+                    events(event)  # once, also if it is repeated
+                last = event
+        code = self._process.wait()
+        return last if isinstance(last, Ended) else self._died(code)
 
-    def _ended(self, code: int, last: dict[str, Any]) -> Ended:
+    def _died(self, code: int) -> Ended:
         run = self._task.run
-        if "ended" in last:
-            return Ended(run, last["ended"], last.get("reason", ""))
         if self._stopping:
             return Ended(run, "stopped")
         if code < 0:
@@ -79,9 +76,10 @@ class RunProcess:
         self._process.wait()
 
 
-def _message(line: bytes) -> dict[str, Any]:
-    """Return the content of a line; empty if the process was killed while writing it."""
+def _event(line: bytes) -> Event | None:
+    """Return the event of a line, None if the process was killed while writing it."""
     try:
-        return dict(json.loads(line))
+        kind, fields = json.loads(line)
     except ValueError:
-        return {}
+        return None
+    return _KINDS[kind](**fields)

@@ -12,30 +12,31 @@ import sys
 import time
 import traceback
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
-from mviq.runs.config import Config
 from mviq.runs.directory import BusyError, Result, RunError
 from mviq.runs.progress import REFRESH, Lines
-from mviq.studies.directory import StudyDirectory
+from mviq.studies.directory import PlannedRun, StudyDirectory
+from mviq.studies.engine import Ended, Event, Note, Progress
 from mviq.studies.plan import config_of
 
 BUSY_WAIT = 1.0  # seconds until a run that another process works on is tried again
 
 
 class Messages:
-    """Writes JSON lines to the engine that started this process."""
+    """Sends events to the engine that started this process, as lines of JSON."""
 
     def __init__(self, file: TextIO) -> None:
         self._file, self._alone = file, False
 
-    def send(self, **content: Any) -> None:
-        """Send a line; the first time that nobody reads it, ask this process to stop."""
+    def send(self, event: Event) -> None:
+        """Send an event; the first time that nobody reads it, ask this process to stop."""
         if self._alone:
             return
         try:
-            print(json.dumps(content), file=self._file, flush=True)
+            print(json.dumps([type(event).__name__, asdict(event)]), file=self._file, flush=True)
         except BrokenPipeError:
             self._alone = True
             signal.raise_signal(signal.SIGTERM)
@@ -44,14 +45,14 @@ class Messages:
 class MessageReporter(Lines):
     """Prints a line now and then, and sends the step every ``REFRESH`` seconds."""
 
-    def __init__(self, messages: Messages) -> None:
+    def __init__(self, run: str, messages: Messages) -> None:
         super().__init__(sys.stderr)
-        self._messages, self._sent = messages, 0.0
+        self._run, self._messages, self._sent = run, messages, 0.0
 
     def start(self, step: int, total: int) -> None:
         """Send the first step."""
         super().start(step, total)
-        self._messages.send(step=step)
+        self._messages.send(Progress(self._run, step))
 
     def update(self, step: int, mean_return: float | None) -> None:
         """Send the step if the last message is old."""
@@ -59,7 +60,7 @@ class MessageReporter(Lines):
         now = time.monotonic()
         if now - self._sent >= REFRESH:
             self._sent = now
-            self._messages.send(step=step, mean_return=mean_return)
+            self._messages.send(Progress(self._run, step, mean_return))
 
 
 def work(study: Path, run: str, messages: Messages) -> None:
@@ -69,29 +70,29 @@ def work(study: Path, run: str, messages: Messages) -> None:
     directory = StudyDirectory(study)
     try:
         planned = next(one for one in directory.plan().runs if one.run == run)
-        result = _train(config_of(planned), directory.runs, messages)
-        messages.send(ended=result.status, reason=result.message, step=result.steps)
+        result = _train(planned, directory.runs, messages)
+        messages.send(Ended(run, result.status, result.message))
     except (Stopped, KeyboardInterrupt):
-        messages.send(ended="stopped")
-    except (RunError, ValueError) as error:
-        traceback.print_exc()
-        messages.send(ended="failed", reason=one_line(str(error)))
+        messages.send(Ended(run, "stopped"))
     except Exception as error:
         traceback.print_exc()
-        messages.send(ended="failed", reason=one_line(f"{type(error).__name__}: {error}"))
+        known = isinstance(error, RunError | ValueError)
+        reason = str(error) if known else f"{type(error).__name__}: {error}"
+        messages.send(Ended(run, "failed", one_line(reason)))
 
 
-def _train(config: Config, root: Path, messages: Messages) -> Result:
+def _train(planned: PlannedRun, root: Path, messages: Messages) -> Result:
     """Train, after waiting for any other process that works on the run."""
     from mviq.runs.training import train
 
-    reporter = MessageReporter(messages)
+    reporter = MessageReporter(planned.run, messages)
     while True:
         try:
-            return train(config, root, reporter)
+            return train(config_of(planned), root, reporter)
         except BusyError as busy:
             reporter.say(f"{busy}: waiting")
-            messages.send(waiting=True)
+            # Sent again and again, to notice if nobody reads any more.
+            messages.send(Note(f"{planned.run}: another process is at work on it, waiting"))
             time.sleep(BUSY_WAIT)
 
 
