@@ -18,7 +18,6 @@ import os
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -29,7 +28,7 @@ from mviq.studies.directory import StudyDirectory
 from mviq.studies.engine import Ended, Event, Progress, Task
 from mviq.studies.file import study_from
 from mviq.studies.local import LocalEngine
-from mviq.studies.plan import expand
+from mviq.studies.plan import config_of, expand
 
 GOAL = 1.8
 WARM_UP = 1_000  # steps
@@ -70,8 +69,13 @@ def throughput(place: Path, seeds: list[int], steps: int) -> Rates:
         elif isinstance(event, Ended) and event.how != "finished":
             raise RuntimeError(f"{event.run}: {event.reason}")
 
-    tasks = [Task(place, run.run) for run in plan.runs]
-    LocalEngine(len(tasks)).run(tasks, hear, threading.Event())
+    engine, active = LocalEngine(), len(plan.runs)
+    for run in plan.runs:
+        engine.start(Task(place, run, config_of(run)))
+    while active:
+        for event in engine.events():
+            hear(event)
+            active -= isinstance(event, Ended)
     return rates(list(seen.values()))
 
 

@@ -1,7 +1,7 @@
 """Configurations so small that a run takes a second."""
 
 from mviq.runs import Config, resolve
-from mviq.runs.progress import Silent
+from mviq.runs.progress import Reporter
 from mviq.runs.training import train
 
 COMMON = {
@@ -37,7 +37,7 @@ class CrashError(Exception):
     """Power failure, as far as the run can tell."""
 
 
-class Crashing(Silent):
+class Crashing(Reporter):
     """A reporter that ends the session at a step, and remembers what was said."""
 
     def __init__(self, at: int | None = None) -> None:

@@ -12,7 +12,7 @@ import yaml
 from mviq.cli.main import main
 from mviq.studies.file import read_study, study_from
 from mviq.studies.plan import expand
-from mviq.studies.tuning_file import read_search
+from mviq.studies.tuning.file import read_search
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])

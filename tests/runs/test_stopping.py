@@ -11,7 +11,7 @@ from mviq.runs import session
 from mviq.runs.checkpoint import Checkpoints
 from mviq.runs.directory import RunDirectory
 from mviq.runs.evaluation import evaluate
-from mviq.runs.progress import Lines, Silent
+from mviq.runs.progress import Lines, Reporter
 from mviq.runs.stopping import Stopped, asked_to_stop
 from mviq.runs.training import resume, train
 from small_runs import Crashing, cartpole
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals")
 CONFIG = cartpole()
 
 
-class Asking(Silent):
+class Asking(Reporter):
     """A reporter that sends a signal at a step."""
 
     def __init__(self, number):

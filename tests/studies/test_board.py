@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from mviq.studies import board
-from mviq.studies.board import Line, Lines, Screen, Tally
+from mviq.studies.board import Line, LiveBoard, LogBoard, Tally
 from mviq.studies.engine import Ended, Note, Progress
 
 EVENTS = [
@@ -26,7 +26,7 @@ def tally():
 def test_lines_for_a_log_file(tally, monkeypatch):
     monkeypatch.setattr(board, "PLAIN_EVERY", 0.0)  # after every event
     file = io.StringIO()
-    with Lines(tally, file) as shown:
+    with LogBoard(tally, file) as shown:
         for event in EVENTS:
             shown.show(event)
         monkeypatch.setattr(board, "PLAIN_EVERY", 1e9)
@@ -54,7 +54,7 @@ def test_of_the_runs_that_are_stopped_only_those_at_work_are_named(tally):
 def test_a_screen_for_a_terminal(tally):
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=100, height=20)
-    with Screen(tally, console) as shown:
+    with LiveBoard(tally, console) as shown:
         for event in EVENTS:
             shown.show(event)
         shown.say("[something] of importance")

@@ -22,21 +22,21 @@ from mviq.reports.tuning_drawing import surface
 from mviq.reports.tuning_scores import judge_of
 from mviq.runs.directory import BusyError, Result
 from mviq.runs.training import train
-from mviq.studies import tuning
 from mviq.studies.directory import StudyDirectory
-from mviq.studies.engine import Ended, Progress
+from mviq.studies.engine import Ended, Event, Progress
 from mviq.studies.estimate import cost_class
 from mviq.studies.file import study_from
 from mviq.studies.local import LocalEngine
 from mviq.studies.measuring import Measured
 from mviq.studies.plan import config_of, expand
 from mviq.studies.running import Options
-from mviq.studies.tuning import prepare, tune
-from mviq.studies.tuning_curves import Curve, read_curve
-from mviq.studies.tuning_file import Search, search_from
-from mviq.studies.tuning_results import Outcome, TrialResult
-from mviq.studies.tuning_trials import Trials
-from small_studies import CLOCK, TINY, wait_until, workers_of, write_study
+from mviq.studies.tuning import search_state
+from mviq.studies.tuning.curves import Curve, read_curve
+from mviq.studies.tuning.file import Search, search_from
+from mviq.studies.tuning.results import Outcome, TrialResult
+from mviq.studies.tuning.search import prepare_search, tune
+from mviq.studies.tuning.trials import Trials
+from small_studies import TINY, wait_until, workers_of, write_study
 
 RATES = {"learning_rate": {"low": 1e-5, "high": "1e-2", "log": True}}
 SPACE = {**RATES, "train_every": {"low": 1, "high": 8}, "hidden": {"choices": [[8], [16, 16]]}}
@@ -170,10 +170,10 @@ def test_what_a_search_takes_counts_environments_seeds_and_trials(tmp_path, monk
         lambda configs, _: dict.fromkeys(map(cost_class, configs), cost),
     )
     search, directory = search_from(found), StudyDirectory(tmp_path / "tiny")
-    trials, work = prepare(search, directory, Options(), LocalEngine(99), print)
+    trials, work = prepare_search(search, directory, Options(), LocalEngine(99), print)
     assert (trials, work.steps, work.estimate.runs, work.estimate.steps) == (4, 24_000, 24, 24_000)
     assert (work.estimate.workers, work.estimate.seconds) == (24, 1000)
-    assert sorted({(run.config.env, run.config.train_every) for run in work.left}) == [
+    assert sorted({(run.config.env, run.config.train_every) for run in work.tasks}) == [
         (game, every) for game in sorted(games) for every in (1, 8)
     ]
 
@@ -183,13 +183,13 @@ class Pretending:
 
     def __init__(self, directory: StudyDirectory, returns: dict[float, float | str]) -> None:
         self.directory, self.returns, self.done = directory, returns, []
+        self.happened: list[Event] = []
 
     def room(self, tasks):
         return 1
 
-    def run(self, tasks, events, stop):
-        (task,) = tasks
-        config = next(config_of(r) for r in self.directory.plan().runs if r.run == task.run)
+    def start(self, task):
+        config = task.config
         run = self.directory.run(task.run)
         run.settle(config)
         run.checkpoints.mkdir(exist_ok=True)
@@ -198,19 +198,25 @@ class Pretending:
         if isinstance(value, str):
             if value == "diverged":
                 run.finish(Result("diverged", 9, "too large"))
-            events(Ended(task.run, value, "no luck"))
+            self.happened.append(Ended(task.run, value, "no luck"))
             return
         run.evaluations.write_text("step,episode,return,length\n")
         for step in range(config.eval_every, config.total_steps + 1, config.eval_every):
             with run.evaluations.open("a") as file:
                 file.write(f"{step},0,{value + config.seed},1\n{step},1,{value + config.seed},1\n")
-            events(Progress(task.run, step))
+            self.happened.append(Progress(task.run, step))
             if value < 0 and step == 500:
-                assert stop.wait(CLOCK)
-                events(Ended(task.run, "stopped"))
                 return
         run.finish(Result("finished", config.total_steps, ""))
-        events(Ended(task.run, "finished"))
+        self.happened.append(Ended(task.run, "finished"))
+
+    def stop(self, run):
+        self.happened.append(Ended(run, "stopped"))
+
+    def events(self) -> list[Event]:
+        assert self.happened, "a bad run was not stopped"
+        happened, self.happened = self.happened, []
+        return happened
 
 
 def session(search: Search, engine: Pretending, **options) -> Outcome:
@@ -285,7 +291,7 @@ def check_files(outcome):
 def test_a_trial_that_repeats_another_takes_its_result(tmp_path, monkeypatch):
     read: list[Curve] = []
     monkeypatch.setattr(
-        tuning, "read_curve", lambda *run: read.append(read_curve(*run)) or read[-1]
+        search_state, "read_curve", lambda *run: read.append(read_curve(*run)) or read[-1]
     )
     space = {"learning_rate": {"choices": [1.0, 2.0]}}
     search = search_from(content({"space": space, "sampler": "random", "trials": 6}))
@@ -300,15 +306,17 @@ def test_a_trial_that_repeats_another_takes_its_result(tmp_path, monkeypatch):
 class Impatient(Pretending):
     """Presses Ctrl-C twice while a run is at work."""
 
-    def run(self, tasks, events, stop):
+    def start(self, task):
         os.kill(os.getpid(), signal.SIGINT)
-        wait_until(stop.is_set, "the wish to stop")
+
+    def stop(self, run):
         os.kill(os.getpid(), signal.SIGINT)
-        try:
-            wait_until(lambda: not stop.is_set(), "the end at once")
-        except KeyboardInterrupt:
-            self.done.append("killed")
-            raise
+
+    def events(self):
+        return []
+
+    def kill(self):
+        self.done.append("killed")
 
 
 def test_ctrl_c_again_ends_the_runs_at_once(tmp_path):
@@ -340,11 +348,17 @@ def test_a_real_run_is_pruned(tmp_path):
 class Mixed(Pretending):
     """Does runs that are in no table in a process."""
 
-    def run(self, tasks, events, stop):
-        (task,) = tasks
-        config = next(config_of(r) for r in self.directory.plan().runs if r.run == task.run)
-        real = config.learning_rate not in self.returns
-        (LocalEngine(1) if real else super()).run(tasks, events, stop)
+    local = LocalEngine(1)
+
+    def start(self, task):
+        real = task.config.learning_rate not in self.returns
+        (self.local if real else super()).start(task)
+
+    def stop(self, run):
+        self.local.stop(run)
+
+    def events(self):
+        return super().events() if self.happened else self.local.events()
 
 
 @pytest.mark.parametrize("other", [{"choices": [1, 2]}, {"low": 1, "high": 4}])

@@ -162,12 +162,12 @@ def _run(study: "Study", directory: StudyDirectory, options: "Options") -> int:
 
 
 def _dry_run(study: "Study", directory: StudyDirectory, options: "Options") -> int:
-    from mviq.studies.running import check_limits, engine_of, prepare
-    from mviq.studies.session import chosen
+    from mviq.studies.plan import matching_runs
+    from mviq.studies.running import check_limits, engine_of, prepare_study
 
     with engine_of(options) as engine:
-        plan, work = prepare(study, directory, options, engine, saying(options.quiet))
-    _print_plan(chosen(plan, options.only))
+        plan, work = prepare_study(study, directory, options, engine, saying(options.quiet))
+    _print_plan(matching_runs(plan, options.only))
     print(f"left to do: {work}")
     check_limits(study.budget, work, directory, options)
     return 0

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from mviq.cli.engines import add_session_options, saying, session_options
 from mviq.studies.directory import StudyDirectory
-from mviq.studies.tuning_file import Search, read_search, with_trials
+from mviq.studies.tuning.file import Search, read_search, with_trials
 
 if TYPE_CHECKING:
     from mviq.studies.running import Options
-    from mviq.studies.tuning_curves import Judge
-    from mviq.studies.tuning_results import Outcome
+    from mviq.studies.tuning.curves import Judge
+    from mviq.studies.tuning.results import Outcome
 
 SHOWN = 10  # trials of the table
 
@@ -66,10 +66,10 @@ def run(options: argparse.Namespace, file: Path, directory: StudyDirectory) -> i
 
 def _dry_run(search: Search, directory: StudyDirectory, options: "Options") -> int:
     from mviq.studies.running import check_limits, engine_of
-    from mviq.studies.tuning import at_most, prepare
+    from mviq.studies.tuning.search import at_most, prepare_search
 
     with engine_of(options) as engine:
-        trials, work = prepare(search, directory, options, engine, saying(options.quiet))
+        trials, work = prepare_search(search, directory, options, engine, saying(options.quiet))
     print(f"left to do: {at_most(trials, work)}")
     check_limits(search.study.budget, work, directory, options)
     return 0
@@ -77,7 +77,7 @@ def _dry_run(search: Search, directory: StudyDirectory, options: "Options") -> i
 
 def _search(search: Search, directory: StudyDirectory, options: "Options", judge: "Judge") -> int:
     from mviq.studies.running import engine_of
-    from mviq.studies.tuning import tune
+    from mviq.studies.tuning.search import tune
 
     with engine_of(options) as engine:
         outcome = tune(search, directory, options, engine, judge, saying(options.quiet))

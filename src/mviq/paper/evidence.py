@@ -10,12 +10,12 @@ from mviq.paper.reproduction import Reproduction
 from mviq.reports.reading import load_study
 from mviq.studies.directory import StudyDirectory
 from mviq.studies.file import study_from
-from mviq.studies.running import Options, Outcome, run_study
+from mviq.studies.running import Options, StudyOutcome, run_study
 
 
 def gathered(
     artefact: Artefact, scale: Scale, parent: Path, options: Options, say: Callable[[str], None]
-) -> tuple[Path, Outcome]:
+) -> tuple[Path, StudyOutcome]:
     """Run the study behind an artefact, or what is left of it; return where it is and its end."""
     study = study_from(_experiment(artefact).at(scale))
     directory = StudyDirectory(parent / study.name)

@@ -14,7 +14,7 @@ from mviq.reports.tuning_drawing import importance_figure, slices, surface
 from mviq.reports.tuning_scores import unit_of
 from mviq.studies.plan import expand, spoken
 from mviq.studies.study import as_yaml
-from mviq.studies.tuning_results import Outcome, TrialResult
+from mviq.studies.tuning.results import Outcome, TrialResult
 
 BEST = "best.yaml"
 CONFIRMING = 5  # fresh seeds at least

@@ -11,8 +11,8 @@ from matplotlib.ticker import NullFormatter
 from mviq.drawing.figures import heat_map, panel_grid
 from mviq.drawing.style import BLUE, GREY, ORANGE, in_style
 from mviq.studies.plan import spoken
-from mviq.studies.tuning_results import GIVEN_UP, Outcome, TrialResult
-from mviq.studies.tuning_space import Choices, Parameter
+from mviq.studies.tuning.results import GIVEN_UP, Outcome, TrialResult
+from mviq.studies.tuning.space import Choices, Parameter
 
 RING = 500  # square points, so that a number is readable in it
 EDGE = 0.03  # of an axis, beside what was searched

@@ -82,9 +82,7 @@ COMMON: Defaults = {
 }
 
 BY_ALGORITHM: Mapping[str, Defaults] = {
-    "mvi": _from(
-        "M-DQN's bounds, with which MVI(q) holds better: docs/paper.md", clip=(-1.0, 1.0)
-    ),
+    "mvi": _from("M-DQN's bounds, with which MVI(q) holds better: docs/paper.md", clip=(-1.0, 1.0)),
 }
 """What an algorithm has in all presets, besides what its name stands for."""
 

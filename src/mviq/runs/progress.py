@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import (
@@ -19,39 +19,23 @@ REFRESH = 0.2  # seconds
 PLAIN_EVERY = 30.0  # seconds between lines of a log file
 
 
-class Reporter(Protocol):
-    """Takes what a run has to say."""
+class Reporter:
+    """Receives the progress of a run, and shows nothing."""
 
     def start(self, step: int, total: int) -> None:
-        """Begin, at a step."""
+        """Begin at a step."""
 
     def update(self, step: int, mean_return: float | None) -> None:
-        """Say how far the run is; called after every rollout."""
+        """Receive how far the run is; called after every rollout."""
 
     def say(self, text: str) -> None:
-        """Say something of importance."""
+        """Receive a message for the user."""
 
     def stop(self) -> None:
         """End."""
 
 
-class Silent:
-    """Says nothing."""
-
-    def start(self, step: int, total: int) -> None:
-        """Begin."""
-
-    def update(self, step: int, mean_return: float | None) -> None:
-        """Go on."""
-
-    def say(self, text: str) -> None:
-        """Keep it."""
-
-    def stop(self) -> None:
-        """End."""
-
-
-class Lines:
+class Lines(Reporter):
     """Writes a line now and then, for a log file."""
 
     def __init__(self, file: TextIO) -> None:
@@ -78,11 +62,8 @@ class Lines:
         with suppress(OSError):
             print(text, file=self._file, flush=True)
 
-    def stop(self) -> None:
-        """End."""
 
-
-class Bar:
+class Bar(Reporter):
     """Draws a progress bar with return, speed and time left, on a terminal."""
 
     def __init__(self, console: Console) -> None:
@@ -131,7 +112,7 @@ class Bar:
 def reporter(quiet: bool = False) -> Reporter:
     """Return what fits the place: a bar on a terminal, lines in a file, nothing if so wished."""
     if quiet:
-        return Silent()
+        return Reporter()
     console = Console(stderr=True)
     return Bar(console) if console.is_terminal else Lines(sys.stderr)
 

@@ -7,7 +7,7 @@ from mviq.runs.building import check_learning, threads
 from mviq.runs.checkpoint import Checkpoints
 from mviq.runs.config import Config
 from mviq.runs.directory import Result, RunDirectory, RunError, find_run, write_system
-from mviq.runs.progress import Reporter, Silent
+from mviq.runs.progress import Reporter
 from mviq.runs.session import Session
 from mviq.runs.stopping import asked_to_stop
 from mviq.storage import sync
@@ -23,7 +23,7 @@ def train(config: Config, root: Path | str = "runs", reporter: Reporter | None =
         check_learning(config)
         directory.path.mkdir(parents=True, exist_ok=True)
         sync(directory.path.parent)
-    return _begin(directory, reporter or Silent(), config)
+    return _begin(directory, reporter or Reporter(), config)
 
 
 def resume(path: Path | str, reporter: Reporter | None = None) -> Result:
@@ -31,7 +31,7 @@ def resume(path: Path | str, reporter: Reporter | None = None) -> Result:
     directory = find_run(Path(path))
     if directory.result is None:
         check_learning(directory.config())
-    return _begin(directory, reporter or Silent())
+    return _begin(directory, reporter or Reporter())
 
 
 def _begin(directory: RunDirectory, reporter: Reporter, config: Config | None = None) -> Result:

@@ -1,10 +1,11 @@
-"""What a person sees of a study at work: a board on a terminal, plain lines in a log file."""
+"""The progress display of a study: live on a terminal, plain lines in a log file."""
 
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Protocol, TextIO
+from dataclasses import dataclass, field
+from typing import TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -13,9 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mviq.runs.progress import PLAIN_EVERY, REFRESH, duration
-from mviq.studies.engine import Ended, Event, Note, Progress, Stopping
-
-STOPPING = "stopping: the runs save where they are; once more to stop at once"
+from mviq.studies.engine import Ended, Event, Note, Progress, Task
 
 
 @dataclass
@@ -26,30 +25,38 @@ class Line:
     first: int
     """The step at which it continues."""
     total: int
-    step: int = 0
+    step: int = field(init=False)
     mean_return: float | None = None
     active: bool = False
     ended: bool = False
 
+    def __post_init__(self) -> None:
+        self.step = self.first
+
+    @property
+    def shown_return(self) -> str:
+        """The mean return as text."""
+        return "return -" if self.mean_return is None else f"return {self.mean_return:.1f}"
+
     def __str__(self) -> str:
-        shown = "-" if self.mean_return is None else f"{self.mean_return:.1f}"
-        return f"{self.title}: step {self.step:,}/{self.total:,}, return {shown}"
+        return f"{self.title}: step {self.step:,}/{self.total:,}, {self.shown_return}"
 
 
 class Tally:
     """Counts what the runs have done since the study was started."""
 
-    def __init__(self, runs: dict[str, Line]) -> None:
-        self.runs, self._began = runs, time.monotonic()
-        for line in runs.values():
-            line.step = line.first
+    def __init__(self, runs: dict[str, Line] | None = None) -> None:
+        self.runs, self._began = runs or {}, time.monotonic()
+
+    def add(self, tasks: Iterable[Task]) -> None:
+        """Add the runs of some tasks; a live display may be reading the others meanwhile."""
+        lines = {t.run: Line(t.planned.title, t.step, t.config.total_steps) for t in tasks}
+        self.runs = {**self.runs, **lines}
 
     def take(self, event: Event) -> str | None:
-        """Count an event, and return what is to be said of it, if anything."""
+        """Count an event, and return what to tell the user about it, if anything."""
         if isinstance(event, Note):
             return event.text
-        if isinstance(event, Stopping):
-            return STOPPING
         line = self.runs[event.run]
         begun, line.active = line.active, isinstance(event, Progress)
         if isinstance(event, Progress):
@@ -61,22 +68,22 @@ class Tally:
 
     @property
     def active(self) -> list[Line]:
-        """Return the runs at work."""
+        """The runs at work."""
         return [line for line in self.runs.values() if line.active]
 
     @property
     def done(self) -> int:
-        """Return the steps done, also before."""
+        """The steps done, including those of earlier sessions."""
         return sum(line.step for line in self.runs.values())
 
     @property
     def total(self) -> int:
-        """Return the steps of all runs."""
+        """The steps of all runs."""
         return sum(line.total for line in self.runs.values())
 
     @property
     def rate(self) -> float:
-        """Return the steps per second since the study was started."""
+        """The steps per second since the study was started."""
         new = sum(max(line.step - line.first, 0) for line in self.runs.values())
         return new / max(time.monotonic() - self._began, 1e-9)
 
@@ -90,75 +97,66 @@ class Tally:
         )
 
 
-class Board(Protocol):
-    """Shows a study at work."""
+def _ending(title: str, event: Ended) -> str:
+    if event.how in ("killed", "diverged"):
+        return f"{title}: {event.reason}"
+    return f"{title}: {event.how}" + (f", {event.reason}" if event.reason else "")
+
+
+class Board:
+    """Counts events without showing anything."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
 
     def show(self, event: Event) -> None:
-        """Take an event."""
+        """Count an event, and say what the user should know about it."""
+        text = self._tally.take(event)
+        if text is not None:
+            self.say(text)
 
     def say(self, text: str) -> None:
-        """Say something of importance."""
+        """Show a line of text."""
 
-    def __enter__(self) -> "Board": ...
-
-    def __exit__(self, *error: object) -> None: ...
-
-
-class Quiet:
-    """Shows nothing."""
-
-    def show(self, event: Event) -> None:
-        """Take it."""
-
-    def say(self, text: str) -> None:
-        """Keep it."""
-
-    def __enter__(self) -> "Quiet":
+    def __enter__(self) -> "Board":
         return self
 
     def __exit__(self, *error: object) -> None:
         pass
 
 
-class Lines(Quiet):
-    """Writes a line when a run ends, and now and then, for a log file."""
+class LogBoard(Board):
+    """Writes a line when a run ends, and one with the progress every ``PLAIN_EVERY`` seconds."""
 
     def __init__(self, tally: Tally, file: TextIO) -> None:
-        self._tally, self._file, self._last = tally, file, time.monotonic()
+        super().__init__(tally)
+        self._file, self._last = file, time.monotonic()
 
     def show(self, event: Event) -> None:
-        """Write a line if a run has ended or the last line is old."""
-        text = self._tally.take(event)
-        if text is not None:
-            self.say(text)
+        """Count an event, and write the progress if the last line is old."""
+        super().show(event)
         now = time.monotonic()
         if now - self._last >= PLAIN_EVERY:
             self._last = now
             self.say("; ".join([str(self._tally), *map(str, self._tally.active)]))
 
     def say(self, text: str) -> None:
-        """Write a line, if anyone reads: a study does not end with its terminal."""
+        """Write a line, unless the terminal is gone: the study goes on without it."""
         with suppress(OSError):
             print(text, file=self._file, flush=True)
 
 
-class Screen(Quiet):
-    """Draws a bar for the whole study and a line per run at work, on a terminal."""
+class LiveBoard(Board):
+    """Draws a bar for the whole study and one for each active run on a terminal."""
 
     def __init__(self, tally: Tally, console: Console) -> None:
-        self._tally = tally
+        super().__init__(tally)
         self._live = Live(
             get_renderable=self._drawn, console=console, refresh_per_second=1 / REFRESH
         )
 
-    def show(self, event: Event) -> None:
-        """Note it; the screen is drawn by the clock. A run that ends leaves a line."""
-        text = self._tally.take(event)
-        if text is not None:
-            self.say(text)
-
     def say(self, text: str) -> None:
-        """Write a line above the board, if anyone reads."""
+        """Write a line above the bars, unless the terminal is gone."""
         with suppress(OSError):
             self._live.console.print(text, highlight=False, markup=False)
 
@@ -166,14 +164,13 @@ class Screen(Quiet):
         rows = Table.grid(padding=(0, 2))
         for line in self._tally.active:
             bar = ProgressBar(line.total, line.step, width=20)
-            shown = "-" if line.mean_return is None else f"{line.mean_return:.1f}"
-            rows.add_row(Text(line.title), bar, f"{line.step:,}", f"return {shown}")
+            rows.add_row(Text(line.title), bar, f"{line.step:,}", line.shown_return)
         whole = Table.grid(padding=(0, 2))
         bar = ProgressBar(self._tally.total, self._tally.done, width=20)
         whole.add_row(bar, Text(str(self._tally)))
         return Group(rows, whole)
 
-    def __enter__(self) -> "Screen":
+    def __enter__(self) -> "LiveBoard":
         self._live.start()
         return self
 
@@ -182,15 +179,9 @@ class Screen(Quiet):
             self._live.stop()
 
 
-def _ending(title: str, event: Ended) -> str:
-    if event.how in ("killed", "diverged"):
-        return f"{title}: {event.reason}"
-    return f"{title}: {event.how}" + (f", {event.reason}" if event.reason else "")
-
-
 def board(tally: Tally, quiet: bool) -> Board:
-    """Return what fits the place: a board on a terminal, lines in a file, nothing if so wished."""
+    """Return the display for standard error: live on a terminal, otherwise lines, or nothing."""
     if quiet:
-        return Quiet()
+        return Board(tally)
     console = Console(stderr=True)
-    return Screen(tally, console) if console.is_terminal else Lines(tally, sys.stderr)
+    return LiveBoard(tally, console) if console.is_terminal else LogBoard(tally, sys.stderr)

@@ -1,6 +1,6 @@
-"""The directory of a study: its plan, its runs, their failures, and who works on it.
+"""The directory of a study: its plan, its runs, their failures and its lock.
 
-Nothing here loads torch: reports read studies with it.
+Reports use it, so nothing here imports torch.
 """
 
 import json
@@ -30,11 +30,11 @@ class PlannedRun:
     env: str
     seed: int
     settings: Settings
-    """What the study sets for it, besides environment and seed."""
+    """The settings that the study makes, apart from environment and seed."""
 
     @property
     def title(self) -> str:
-        """Return what people call it."""
+        """The name of the run in messages."""
         return f"{self.label} {self.env} seed {self.seed}"
 
 
@@ -56,18 +56,18 @@ class Failure:
     reason: str
     attempts: int
     when: int | None
-    """The step it had reached, if that is known."""
+    """The step it had reached, if known."""
     killed: bool = False
-    """Whether it was killed from outside, and so is worth another attempt."""
+    """Whether it was killed from outside, in which case it is retried."""
 
 
 class OtherStudyError(ValueError):
-    """A directory has runs that a study has not."""
+    """The directory contains runs that are not part of the study."""
 
 
 @dataclass(frozen=True)
 class StudyDirectory:
-    """The places of a study's files."""
+    """The paths of a study's files, and access to them."""
 
     path: Path
 
@@ -79,11 +79,11 @@ class StudyDirectory:
 
     @property
     def is_search(self) -> bool:
-        """Return whether the runs are those of a search."""
+        """Whether the runs belong to a search."""
         return bool(self.journal.is_file())
 
     def plan(self) -> Plan:
-        """Return the plan that was made when the study was begun or extended."""
+        """Return the stored plan."""
         if not self.plan_file.is_file():
             raise ValueError(f"{self.path} is not the directory of a study: it has no plan.json")
         try:
@@ -96,11 +96,11 @@ class StudyDirectory:
         return RunDirectory(self.runs / name)
 
     def log(self, name: str) -> Path:
-        """Return the file with what a run's process printed."""
+        """Return the log file of a run."""
         return Path(self.logs / f"{name}.log")
 
     def failure(self, name: str) -> Failure | None:
-        """Return why a run failed, None if it did not or has finished since."""
+        """Return the failure of a run, None if it did not fail or has finished since."""
         file = self._failure_file(name)
         if not file.is_file() or self.run(name).result_file.is_file():
             return None
@@ -110,18 +110,18 @@ class StudyDirectory:
             return Failure(f"{file} cannot be read: {error}", attempts=1, when=None)
 
     def note_failure(self, name: str, failure: Failure) -> None:
-        """Write down why a run failed."""
+        """Store the failure of a run."""
         write_durably(self._failure_file(name), _json(asdict(failure)))
 
     def forget_failure(self, name: str) -> None:
-        """Remove what is known of a failure: the run has finished, or is tried again."""
+        """Remove the failure of a run that has finished or is retried."""
         self._failure_file(name).unlink(missing_ok=True)
 
     def _failure_file(self, name: str) -> Path:
         return Path(self.runs / name / "failure.json")
 
     def check_owner(self, plan: Plan, drop: bool = False) -> None:
-        """Refuse a plan in which runs are missing that are there, unless they are to be dropped."""
+        """Refuse a plan that lacks stored runs, unless they are to be dropped."""
         if not self.plan_file.is_file():
             there = {file.name for file in self.path.iterdir()} if self.path.is_dir() else set()
             if any(not name.startswith(".") for name in there - {self.study_file.name}):
@@ -136,7 +136,7 @@ class StudyDirectory:
             )
 
     def settle(self, study_file: str, plan: Plan, drop: bool = False) -> None:
-        """Write down study and plan."""
+        """Store the study and its plan."""
         self.check_owner(plan, drop)
         content = _json(_plan_content(plan))
         RunDirectory(self.path).remove_unfinished()
@@ -145,7 +145,7 @@ class StudyDirectory:
 
     @property
     def busy(self) -> bool:
-        """Return whether a process is running the study."""
+        """Whether a process is running the study."""
         return RunDirectory(self.path).busy
 
     @contextmanager
@@ -157,7 +157,7 @@ class StudyDirectory:
 
 
 def _lacking(run: PlannedRun, plan: Plan) -> str:
-    """Say what became of a run that is missing in a plan."""
+    """Explain why a stored run is missing in a plan."""
     for twin in plan.runs:
         if twin.title == run.title:
             now, before = twin.settings, run.settings
@@ -176,7 +176,7 @@ def _plan_content(plan: Plan) -> dict[str, Any]:
 
 
 def _portable(value: Any) -> Any:
-    """Return a value as JSON has it, which knows no infinity."""
+    """Return a value for JSON, which has no infinity and no tuples."""
     if isinstance(value, tuple):
         return [_portable(item) for item in value]
     return str(value) if isinstance(value, float) and math.isinf(value) else value
@@ -190,28 +190,28 @@ def _json(content: Any) -> bytes:
 def _read_plan(content: Any) -> Plan:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"format must be {FORMAT}")
-    kinds = {"name": str, "description": str, "baseline": str | None, "runs": list}
-    found = {name: _typed(content, name, kind) for name, kind in kinds.items()}
-    return Plan(**{**found, "runs": tuple(map(_read_run, found["runs"]))})
+    plan = _fields(content, name=str, description=str, baseline=str | None, runs=list)
+    return Plan(**{**plan, "runs": tuple(map(_read_run, plan["runs"]))})
 
 
 def _read_run(content: Any) -> PlannedRun:
-    kinds = {"run": str, "label": str, "env": str, "seed": int, "settings": dict}
-    found = {name: _typed(content, name, kind) for name, kind in kinds.items()}
-    if Path(found["run"]).name != found["run"]:
-        raise ValueError(f"run must be the name of a directory, got {found['run']!r}")
-    check_names(found["settings"])
-    settings = {name: convert(name, value) for name, value in found["settings"].items()}
-    return PlannedRun(**{**found, "settings": settings})
+    run = _fields(content, run=str, label=str, env=str, seed=int, settings=dict)
+    if Path(run["run"]).name != run["run"]:
+        raise ValueError(f"run must be the name of a directory, got {run['run']!r}")
+    check_names(run["settings"])
+    settings = {name: convert(name, value) for name, value in run["settings"].items()}
+    return PlannedRun(**{**run, "settings": settings})
 
 
 def _read_failure(content: Any) -> Failure:
-    kinds = {"reason": str, "attempts": int, "when": int | None, "killed": bool}
-    return Failure(**{name: _typed(content, name, kind) for name, kind in kinds.items()})
+    return Failure(**_fields(content, reason=str, attempts=int, when=int | None, killed=bool))
 
 
-def _typed(content: Any, name: str, kind: Any) -> Any:
-    value = content.get(name) if isinstance(content, dict) else None
-    if not isinstance(value, kind):
-        raise ValueError(f"{name} must be {getattr(kind, '__name__', kind)}, got {value!r}")
-    return value
+def _fields(content: Any, **kinds: Any) -> dict[str, Any]:
+    """Return the fields of a JSON object; raise ``ValueError`` if one has the wrong type."""
+    fields = {}
+    for name, kind in kinds.items():
+        value = fields[name] = content.get(name) if isinstance(content, dict) else None
+        if not isinstance(value, kind):
+            raise ValueError(f"{name} must be {getattr(kind, '__name__', kind)}, got {value!r}")
+    return fields

@@ -1,30 +1,40 @@
-"""What an engine does with the runs of a study, and what it says meanwhile."""
+"""The interface between the scheduler and the engines that execute runs."""
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
-How = Literal["finished", "diverged", "stopped", "failed", "killed"]
+from mviq.runs.config import Config
+from mviq.studies.directory import PlannedRun
 
 
 @dataclass(frozen=True)
 class Task:
-    """A run to be done."""
+    """A run to execute, or what is left of it."""
 
     study: Path
-    run: str
-    threads: int = 1
+    planned: PlannedRun
+    config: Config
+    step: int = 0
+    """The step at which the run continues."""
     memory: int = 0
-    """Bytes it is expected to need; 0 if that is not known."""
-    hide_gpus: bool = False
-    """Whether it may not use the GPUs of its machine."""
+    """Bytes the run is expected to need; 0 if unknown."""
+
+    @property
+    def run(self) -> str:
+        """The name of the run's directory, which identifies the run in events."""
+        return self.planned.run
+
+    @property
+    def steps(self) -> int:
+        """The number of steps left."""
+        return self.config.total_steps - self.step
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A run has begun, or has got on."""
+    """A run has started or advanced."""
 
     run: str
     step: int
@@ -33,34 +43,38 @@ class Progress:
 
 @dataclass(frozen=True)
 class Ended:
-    """A session of a run has ended."""
+    """The process of a run has ended."""
 
     run: str
-    how: How
+    how: str
+    """One of finished, diverged, stopped, failed, killed."""
     reason: str = ""
 
 
 @dataclass(frozen=True)
 class Note:
-    """Something happened that a person should know, such as the loss of a node."""
+    """Something the user should know, such as the loss of a node."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class Stopping:
-    """The runs have been told to stop."""
-
-
-Event = Progress | Ended | Note | Stopping
-Events = Callable[[Event], None]
+Event = Progress | Ended | Note
 
 
 class Engine(Protocol):
-    """Does runs, as many at a time as there is room for."""
+    """Executes runs somewhere. Only the scheduler's thread calls it."""
 
     def room(self, tasks: Sequence[Task]) -> int:
-        """Return how many of these there is room for at once; a ``ValueError`` if for none."""
+        """Return how many of the tasks fit at once; raise ``ValueError`` if none does."""
 
-    def run(self, tasks: Sequence[Task], events: Events, stop: threading.Event) -> None:
-        """Do the runs, and tell of each ``Progress`` and, once, ``Ended``; all stop if asked."""
+    def start(self, task: Task) -> None:
+        """Start a run. Exactly one ``Ended`` event follows, also if it cannot be started."""
+
+    def stop(self, run: str) -> None:
+        """Ask a run to save a checkpoint and end."""
+
+    def kill(self) -> None:
+        """End all runs at once."""
+
+    def events(self) -> Iterable[Event]:
+        """Wait a fraction of a second for events, and return those that have arrived."""

@@ -1,4 +1,4 @@
-"""What a study will take: hours, memory and disk, from measurements on this machine."""
+"""Estimates the hours, memory and disk of a study from measurements on this machine."""
 
 import heapq
 import json
@@ -14,6 +14,7 @@ from mviq.runs.config import Config
 from mviq.runs.evaluation import TOGETHER
 from mviq.runs.progress import duration
 from mviq.runs.session import CHECKPOINT_SECONDS
+from mviq.studies.engine import Task
 from mviq.studies.measuring import Measured
 from mviq.studies.process import environment
 
@@ -21,30 +22,17 @@ COST = (
     *("env", "critic", "network", "hidden", "n_quantiles", "batch_size", "train_every"),
     *("gradient_steps", "n_envs", "n_steps", "protocol", "backend", "threads", "device"),
 )
-"""The settings that decide how long a step takes; runs that share them are measured once."""
-LONG_EPISODE = 1000  # steps an episode of an evaluation counts, where no limit is shorter
+"""The settings that determine the cost of a step; runs that share them are measured once."""
+LONG_EPISODE = 1000  # steps assumed for an evaluation episode without a shorter time limit
 CHECKPOINTS = 3  # two are kept while a third is written
 ROW = 300  # bytes of a row of progress.csv and timing.csv together
 EPISODE_ROW = 32  # bytes of a row of evaluations.csv
-GROWTH = 1.1  # memory beyond what was measured: tables, evaluation, fragments
-
-
-@dataclass(frozen=True)
-class Left:
-    """A run, and the step at which it continues."""
-
-    config: Config
-    step: int
-
-    @property
-    def steps(self) -> int:
-        """Return the steps that are left."""
-        return self.config.total_steps - self.step
+GROWTH = 1.1  # factor for memory that the measurement misses: tables, evaluation, fragmentation
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What the runs that are left will take."""
+    """The cost of the runs that are left."""
 
     runs: int
     steps: int
@@ -53,23 +41,23 @@ class Estimate:
     memory: int
     """Bytes of the largest run."""
     disk: int
-    """Bytes at most, of all runs together."""
+    """Upper bound of the bytes of all runs together."""
 
     def __str__(self) -> str:
         at_once = f"{self.workers} at a time" if self.workers > 1 else "one at a time"
         return (
-            f"{counted(self.runs)}, {self.steps:,} steps, about {duration(self.seconds)} "
+            f"{format_runs(self.runs)}, {self.steps:,} steps, about {duration(self.seconds)} "
             f"({at_once}), memory {size(self.workers * self.memory)}, disk {size(self.disk)}"
         )
 
 
-def counted(runs: int) -> str:
-    """Return a number of runs as people say it."""
+def format_runs(runs: int) -> str:
+    """Format a number of runs."""
     return "1 run" if runs == 1 else f"{runs:,} runs"
 
 
 def size(number: float) -> str:
-    """Return a number of bytes as people say it.
+    """Format a number of bytes.
 
     >>> size(3_200_000_000), size(420_000)
     ('3.2 GB', '0.4 MB')
@@ -78,32 +66,32 @@ def size(number: float) -> str:
 
 
 def cost_class(config: Config) -> tuple[object, ...]:
-    """Return what decides how long a step takes."""
+    """Return the settings that determine the cost of a step."""
     return tuple(getattr(config, name) for name in COST)
 
 
 def measured(configs: Sequence[Config], at_once: int) -> dict[tuple[object, ...], Measured]:
-    """Return what a run of each class costs while as many others are at work as there will be."""
+    """Measure one run of each cost class, with as many at once as the study will have."""
     classes = {cost_class(config): config for config in reversed(configs)}
-    rounds = ceil(at_once / len(classes))  # so that no processor is idle while others measure
+    rounds = ceil(at_once / len(classes))  # so that no core is idle during a measurement
     processes: list[subprocess.Popen[str]] = []
     with ThreadPoolExecutor(at_once) as threads:
         several = list(classes.values()) * rounds
         try:
-            found = list(threads.map(_measure, several, repeat(processes)))
+            results = list(threads.map(_measure, several, repeat(processes)))
         except BaseException:  # also Ctrl-C: leave no process behind
             threads.shutdown(wait=False, cancel_futures=True)
             for process in processes:
                 process.kill()
             raise
-    by_class: dict[tuple[object, ...], list[Measured]] = {}
-    for key, one in zip(list(classes) * rounds, found, strict=True):
-        by_class.setdefault(key, []).append(one)
-    return {key: max(several, key=lambda one: one.step) for key, several in by_class.items()}
+    return {
+        key: max(results[i :: len(classes)], key=lambda result: result.step)
+        for i, key in enumerate(classes)
+    }
 
 
 def _measure(config: Config, processes: list[subprocess.Popen[str]]) -> Measured:
-    """Return what a run costs; the process that measures it is noted among others."""
+    """Measure a run in a process, which is added to ``processes``."""
     process = subprocess.Popen(
         [sys.executable, "-m", "mviq.studies.measuring"],
         stdin=subprocess.PIPE,
@@ -121,29 +109,29 @@ def _measure(config: Config, processes: list[subprocess.Popen[str]]) -> Measured
 
 
 def estimate(
-    left: Sequence[Left], costs: Mapping[tuple[object, ...], Measured], workers: int
+    tasks: Sequence[Task], costs: Mapping[tuple[object, ...], Measured], workers: int
 ) -> Estimate:
-    """Return what runs will take with so many at once."""
-    priced = [(run, costs[cost_class(run.config)]) for run in left]
-    finals = sum(_disk_of_finished(run.config, cost) for run, cost in priced)
-    working = sorted((_disk_at_work(run.config, cost) for run, cost in priced), reverse=True)
+    """Estimate the cost of tasks of which ``workers`` are executed at once."""
+    priced = [(task, costs[cost_class(task.config)]) for task in tasks]
+    finals = sum(_disk_of_finished(task.config, cost) for task, cost in priced)
+    working = sorted((_disk_at_work(task.config, cost) for task, cost in priced), reverse=True)
     return Estimate(
-        runs=len(left),
-        steps=sum(run.steps for run in left),
-        seconds=_makespan([seconds(run, cost) for run, cost in priced], workers),
+        runs=len(tasks),
+        steps=sum(task.steps for task in tasks),
+        seconds=_makespan([seconds(task, cost) for task, cost in priced], workers),
         workers=workers,
-        memory=max((memory(run.config, cost) for run, cost in priced), default=0),
+        memory=max((memory(task.config, cost) for task, cost in priced), default=0),
         disk=finals + sum(working[:workers]),
     )
 
 
-def seconds(run: Left, cost: Measured) -> float:
-    """Return how long what is left of a run takes."""
-    config = run.config
-    evaluations = run.steps / config.eval_every if config.eval_every else 0
+def seconds(task: Task, cost: Measured) -> float:
+    """Return how long a task takes."""
+    config = task.config
+    evaluations = task.steps / config.eval_every if config.eval_every else 0
     rounds = ceil(config.eval_episodes / TOGETHER)
     of_evaluation = rounds * _episode_limit(config) * cost.evaluation_step
-    return cost.start + run.steps * cost.step + evaluations * of_evaluation
+    return cost.start + task.steps * cost.step + evaluations * of_evaluation
 
 
 def memory(config: Config, cost: Measured) -> int:

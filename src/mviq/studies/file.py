@@ -1,4 +1,4 @@
-"""Reading a study file: every key and value is checked, and a mistake is one line that names it."""
+"""Reads study files. A mistake is a ``ValueError`` of one line that names the key."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ KEYS = (
     *("name", "description", "baseline", "environments", "algorithms", "seeds", "settings"),
     *("grid", "runs", "budget"),
 )
-MOST_RUNS = 100_000  # in a study: more is a slip of the pen, and takes minutes to write out
+MOST_RUNS = 100_000  # of a study: more is a typing error
 T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
@@ -26,17 +26,17 @@ def read_study(path: Path) -> Study:
     return read(path, study_from)
 
 
-def read(path: Path, take: Callable[[Mapping[Any, Any]], T]) -> T:
-    """Return what is taken from a file; a mistake is one line with the file and the key."""
-    found = load(path)
+def read(path: Path, parse: Callable[[Mapping[Any, Any]], T]) -> T:
+    """Parse the content of a file; the message of a mistake starts with the file."""
+    content = load(path)
     try:
-        return take({"name": path.stem, **found})
+        return parse({"name": path.stem, **content})
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
 def name_from(content: Mapping[Any, Any]) -> str:
-    """Return the name of the study, or of the search, that a mapping describes."""
+    """Return the name of the study or search that a mapping describes."""
     return _name(content["name"])
 
 
@@ -91,7 +91,7 @@ def _check_apart(place: str, settings: Collection[str]) -> None:
 
 
 def _count(study: Study) -> int:
-    """Return how many runs a study has, or more where runs name their own seed."""
+    """Return an upper bound of the number of runs; it is exact unless runs set their seed."""
     sizes = [prod(map(len, {**entry.grid, **study.grid}.values())) for entry in study.entries]
     return len(study.seeds) * max(1, len(study.environments)) * sum(sizes)
 
@@ -110,7 +110,7 @@ def _text(key: str, value: Any) -> str:
 
 
 def _numbered(key: str, content: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
-    """Return what to call the items of a list in a message, and the items."""
+    """Return the names of the items of a list, for messages, and the items."""
     items = content.get(key, [])
     if not isinstance(items, list):
         raise ValueError(f"{key} must be a list, got {items!r}")
@@ -120,10 +120,10 @@ def _numbered(key: str, content: Mapping[str, Any]) -> tuple[list[str], list[Any
 def _environment(place: str, value: Any) -> Settings:
     if isinstance(value, str):
         return {"env": value}
-    found = _settings(place, value)
-    if "env" not in found:
+    settings = _settings(place, value)
+    if "env" not in settings:
         raise ValueError(f"{place} must name its env, got {value!r}")
-    return found
+    return settings
 
 
 def _entry(place: str, value: Any) -> Entry:
@@ -143,7 +143,7 @@ def _entry(place: str, value: Any) -> Entry:
 
 
 def _is_several(name: Any, value: Any) -> bool:
-    """Return whether a list means several values; widths of layers are one value."""
+    """Return whether a list is a grid of values, and not one value such as layer widths."""
     return isinstance(value, list) and not (
         name in FIELDS and fits(tuple(value), FIELDS[name].type)
     )
@@ -158,10 +158,10 @@ def _grid(value: Any) -> dict[str, tuple[Any, ...]]:
 def _values(place: str, name: Any, items: Any) -> tuple[Any, ...]:
     if not isinstance(items, list) or not items:
         raise ValueError(f"{place}: {name} must be a list of values, got {items!r}")
-    found = tuple(_settings(place, {name: item})[name] for item in items)
-    if len(set(found)) < len(found):
+    values = tuple(_settings(place, {name: item})[name] for item in items)
+    if len(set(values)) < len(values):
         raise ValueError(f"{place}: {name} has a value twice, got {items!r}")
-    return found
+    return values
 
 
 def _settings(place: str, value: Any) -> dict[str, Any]:
@@ -200,13 +200,13 @@ def _budget(value: Any) -> Budget:
 
 
 def require_mapping(place: str, value: Any) -> None:
-    """Refuse what is no mapping."""
+    """Raise ``ValueError`` if a value is not a mapping."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{place} must hold settings as 'name: value', got {value!r}")
 
 
 def check_keys(what: str, given: Iterable[Any], known: Sequence[str]) -> None:
-    """Name a key that there is not, and the closest there is."""
+    """Raise ``ValueError`` for an unknown key, with the closest known one."""
     for key in given:
         if key not in known:
             close = get_close_matches(str(key), known, n=1)

@@ -1,4 +1,4 @@
-"""What this machine has to give: cores, memory and disk, as far as this process may use them."""
+"""The cores, memory and disk of this machine that the process may use."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 
 def cores() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of cores this process may use."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     quotas = [_words(group, "cpu.max") for group in _groups()]
     limits = [int(quota[0]) // int(quota[1]) for quota in quotas if quota[:1] not in ([], ["max"])]
@@ -17,7 +17,7 @@ def cores() -> int:
 
 
 def available_memory() -> int | None:
-    """Return how many bytes can still be used without swapping, None if that is not known."""
+    """Return the bytes that can be used without swapping, None if unknown."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:
@@ -27,13 +27,13 @@ def available_memory() -> int | None:
 
 
 def free_disk(path: Path) -> int:
-    """Return how many bytes can be written where a directory is, or will be."""
+    """Return the free bytes of the disk of a directory that may not exist yet."""
     there = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
     return shutil.disk_usage(there).free
 
 
 def _left_in_groups() -> Iterator[int]:
-    """Return the memory that each control group leaves; files kept in it can be let go of."""
+    """Yield the memory left in each control group, counting cached files as free."""
     for group in _groups():
         limit, used = _words(group, "memory.max"), _words(group, "memory.current")
         if limit and used and limit[0].isdigit():
@@ -43,7 +43,7 @@ def _left_in_groups() -> Iterator[int]:
 
 
 def _groups() -> list[Path]:
-    """Return the control group (version 2) of this process and those it is in."""
+    """Return the control group (version 2) of this process and its parents."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -53,7 +53,7 @@ def _groups() -> list[Path]:
 
 
 def _words(group: Path, name: str) -> list[str]:
-    """Return what a control group says, or nothing."""
+    """Return the words of a file of a control group, none if it cannot be read."""
     try:
         return (group / name).read_text().split()
     except OSError:

@@ -1,7 +1,7 @@
-"""What a run costs, measured: a few hundred steps of it, in a process of its own.
+"""Measures the cost of a run by a few hundred of its steps, in a separate process.
 
-``python -m mviq.studies.measuring`` reads a configuration from standard input, lets it learn for
-a moment as ``mviq train`` does, steps its evaluation, and prints what that took.
+``python -m mviq.studies.measuring`` reads a configuration from standard input, trains for a moment
+as ``mviq train`` does, steps the evaluation environments, and prints the cost as JSON.
 """
 
 import json
@@ -21,43 +21,44 @@ from mviq.runs.config import Config
 from mviq.runs.directory import RunDirectory
 from mviq.runs.overrides import convert
 from mviq.runs.presets import resolve
-from mviq.runs.progress import Silent
+from mviq.runs.progress import Reporter
 from mviq.studies.status import saved_step
 
-STEPS, SECONDS, PATIENCE = 300, 1.0, 20.0  # at least so many of both, and not longer than this
-WARM_UP = 20  # updates that are not counted: kernels are compiled in them
-_LONG = 1_000_000  # steps, more than are measured
+STEPS, SECONDS = 300, 1.0  # the least that is measured
+PATIENCE = 20.0  # seconds after which fewer steps are enough
+WARM_UP = 20  # updates that are not timed: they compile kernels
+_LONG = 1_000_000  # more steps than are ever measured
 _KIB = 1024 if sys.platform == "linux" else 1  # what ru_maxrss counts in
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a run costs on this machine."""
+    """The cost of a run on this machine."""
 
     start: float
-    """Seconds until it learns."""
+    """Seconds until training starts."""
     step: float
-    """Seconds of an agent step, with its share of updates."""
+    """Seconds per agent step, including its share of the updates."""
     evaluation_step: float
-    """Seconds of a step of all the environments that are evaluated together."""
+    """Seconds per step of all evaluation environments together."""
     memory: int
     """Bytes of the process, with an empty replay buffer."""
     transition: int
-    """Bytes of a transition, in the replay buffer as on disk."""
+    """Bytes of a transition, both in the replay buffer and on disk."""
     checkpoint: int
     """Bytes of a checkpoint without the replay buffer."""
     model: int
     """Bytes of a saved agent."""
 
 
-class Meter(Silent):
-    """Takes the time between two steps, then asks the run to stop, which saves a checkpoint."""
+class Meter(Reporter):
+    """Times a run between two steps, then asks it to stop, which saves a checkpoint."""
 
     def __init__(self, warm_up: int) -> None:
         self._warm_up, self._first, self.began, self.step = warm_up, 0, 0.0, 0.0
 
     def update(self, step: int, mean_return: float | None) -> None:
-        """Begin to measure, or stop."""
+        """Start the clock after the warm-up, and stop the run when there is enough to measure."""
         now = time.perf_counter()
         if not self.began:
             if step >= self._warm_up:
@@ -71,7 +72,7 @@ class Meter(Silent):
 
 
 def measure(config: Config, root: Path) -> Measured:
-    """Learn for a moment, and return what it takes."""
+    """Train for a moment, and return the cost."""
     began = time.perf_counter()
     from mviq.runs.stopping import Stopped
     from mviq.runs.training import train
@@ -95,7 +96,7 @@ def measure(config: Config, root: Path) -> Measured:
 
 
 def _short(config: Config) -> Config:
-    """Return the configuration with updates from the beginning on, and nothing else due."""
+    """Return the configuration with updates from the start and nothing periodic."""
     return replace(
         config,
         total_steps=_LONG,
@@ -110,7 +111,7 @@ def _short(config: Config) -> Config:
 
 
 def _evaluation(config: Config, model: Path) -> tuple[float, int]:
-    """Return the seconds of a step of evaluation, and the bytes of a saved agent."""
+    """Return the seconds per evaluation step and the bytes of a saved agent."""
     from mviq.runs.building import make_agent, make_env
     from mviq.runs.evaluation import TOGETHER, actions
 
@@ -133,7 +134,7 @@ def _size(place: Path) -> int:
 
 
 def main() -> None:
-    """Measure the configuration that is read."""
+    """Measure the configuration on standard input."""
     warnings.simplefilter("ignore")
     config = resolve(**{name: convert(name, x) for name, x in json.load(sys.stdin).items()})
     with tempfile.TemporaryDirectory() as place:

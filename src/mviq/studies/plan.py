@@ -1,11 +1,11 @@
-"""From a study to its runs: every combination with a label and a configuration that works.
+"""Expands a study into its runs, each with a label and a valid configuration.
 
 The seed varies slowest, so that a study that is stopped in the middle has compared all its
 algorithms on the seeds it got to.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from operator import itemgetter
@@ -15,20 +15,35 @@ from mviq.runs.config import Config
 from mviq.runs.directory import RunError
 from mviq.runs.presets import COMMON, resolve
 from mviq.studies.directory import Plan, PlannedRun
+from mviq.studies.patterns import is_like
 from mviq.studies.study import Entry, Settings, Study
 
 _PLACE = re.compile(r"\{(\w+)\}")
 
 
 def expand(study: Study) -> Plan:
-    """Return the plan of a study; a run that cannot be, or is there twice, is named."""
-    found = [pair for entry in study.entries for pair in _runs(study, entry)]
-    runs = tuple(run for _, run in sorted(found, key=itemgetter(0)))
+    """Return the plan of a study; raise ``ValueError`` for invalid or duplicate runs."""
+    numbered = [pair for entry in study.entries for pair in _runs(study, entry)]
+    runs = tuple(run for _, run in sorted(numbered, key=itemgetter(0)))
     _check_distinct(runs)
     labels = list(dict.fromkeys(run.label for run in runs))
     if study.baseline is not None and study.baseline not in labels:
         raise ValueError(f"baseline must be one of {', '.join(labels)}, got {study.baseline!r}")
     return Plan(study.name, study.description, study.baseline, runs)
+
+
+def matching_runs(plan: Plan, patterns: Collection[str]) -> list[PlannedRun]:
+    """Return the runs that match any of the patterns; all runs if there is no pattern."""
+    for pattern in patterns:
+        if not any(_matches(run, pattern) for run in plan.runs):
+            titles = ", ".join(repr(run.title) for run in plan.runs[:3])
+            raise ValueError(f"no run is like {pattern!r}; there are {titles}, …")
+    return [run for run in plan.runs if not patterns or any(_matches(run, p) for p in patterns)]
+
+
+def _matches(run: PlannedRun, pattern: str) -> bool:
+    names = (run.label, run.env, str(run.seed), f"seed {run.seed}", run.title, run.run)
+    return is_like(names, pattern)
 
 
 def config_of(run: PlannedRun) -> Config:
@@ -37,7 +52,7 @@ def config_of(run: PlannedRun) -> Config:
 
 
 def check_runs(runs: Iterable[PlannedRun], here: bool = True) -> None:
-    """Find out what cannot be built; of a device only if the runs will be done here."""
+    """Raise ``ValueError`` for a run that cannot be built; check its device only if ``here``."""
     from mviq.runs.building import check
 
     checked: set[tuple[Any, ...]] = set()
@@ -54,7 +69,7 @@ def check_runs(runs: Iterable[PlannedRun], here: bool = True) -> None:
 
 
 def _runs(study: Study, entry: Entry) -> Iterator[tuple[int, PlannedRun]]:
-    """Return the runs of an entry, each with the number of its seed."""
+    """Yield the runs of an entry, each with the index of its seed."""
     own = entry.settings.get("seed")
     for i, seed in enumerate(study.seeds if own is None else (own,)):
         for env in _environments(study, entry):
@@ -97,7 +112,7 @@ def _check_distinct(runs: tuple[PlannedRun, ...]) -> None:
 
 
 def _label(entry: Entry, grid: Mapping[str, tuple[Any, ...]], chosen: Settings) -> str:
-    """Return the label of a run: {name} in it stands for a value, what varies is appended."""
+    """Return the label of a run: ``{name}`` is replaced by a value, what varies is appended."""
     label = entry.label
     values = {**entry.settings, **chosen}
     if label is None:
@@ -116,7 +131,7 @@ def _label(entry: Entry, grid: Mapping[str, tuple[Any, ...]], chosen: Settings) 
 
 
 def spoken(value: Any) -> str:
-    """Return a value as it stands in a label, or in a table of settings.
+    """Format a value for a label or a table of settings.
 
     >>> spoken(2.0), spoken((32, 32)), spoken(float("inf")), spoken([]), spoken(None)
     ('2', '32,32', 'inf', 'none', 'none')

@@ -1,4 +1,4 @@
-"""A run's process, seen from the one who started it. All engines start runs in this way."""
+"""The process of a run, as seen by the engine that started it."""
 
 import json
 import os
@@ -6,24 +6,24 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
 
 from mviq.studies.directory import StudyDirectory
 from mviq.studies.engine import Ended, Event, Note, Progress, Task
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+_KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in (Progress, Ended, Note)}
 
 
 def environment(threads: int, hide_gpus: bool = False) -> dict[str, str]:
-    """Return the environment of a process that computes on so many threads."""
+    """Return the environment variables of a process that computes on that many threads."""
     hidden = {"CUDA_VISIBLE_DEVICES": ""} if hide_gpus else {}
     return {**os.environ, **dict.fromkeys(THREADS, str(threads)), **hidden}
 
 
 class RunProcess:
-    """The process of one run, started at once; it stops when nobody listens any more."""
+    """The process of one run. It stops by itself once nobody reads its messages any more."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, hide_gpus: bool = False) -> None:
         self._task, self._stopping = task, False
         directory = StudyDirectory(task.study)
         self._log = directory.log(task.run)
@@ -34,27 +34,24 @@ class RunProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=environment(task.threads, task.hide_gpus),
+                env=environment(task.config.threads, hide_gpus),
                 process_group=0,  # Ctrl-C on the terminal is for the study, which passes it on
             )
 
     def listen(self, events: Callable[[Event], None]) -> Ended:
-        """Pass on how far the run is, until it ends; return how it ended."""
-        run, last = self._task.run, dict[str, Any]()
+        """Pass on the events of the run until it ends; return how it ended."""
+        last: Event | None = None
         assert self._process.stdout is not None
         with self._process.stdout as lines:
-            for line in lines:
-                before, last = last, _message(line)
-                if "waiting" in last and "waiting" not in before:
-                    events(Note(f"{run}: another process is at work on it, waiting"))
-                elif "step" in last and "ended" not in last:
-                    events(Progress(run, last["step"], last.get("mean_return")))
-        return self._ended(self._process.wait(), last)
+            for event in map(_event, lines):
+                if event is not None and event != last and not isinstance(event, Ended):
+                    events(event)  # once, also if it is repeated
+                last = event
+        code = self._process.wait()
+        return last if isinstance(last, Ended) else self._died(code)
 
-    def _ended(self, code: int, last: dict[str, Any]) -> Ended:
+    def _died(self, code: int) -> Ended:
         run = self._task.run
-        if "ended" in last:
-            return Ended(run, last["ended"], last.get("reason", ""))
         if self._stopping:
             return Ended(run, "stopped")
         if code < 0:
@@ -68,19 +65,21 @@ class RunProcess:
         return next((line.strip() for line in reversed(lines) if line.strip()), "no output")
 
     def stop(self) -> None:
-        """Ask the run to save where it is, and end."""
+        """Ask the run to save a checkpoint and end."""
         self._stopping = True
         self._process.terminate()
 
     def kill(self) -> None:
-        """End the run at once."""
+        """Kill the run, and wait until it is gone."""
         self._stopping = True
         self._process.kill()
+        self._process.wait()
 
 
-def _message(line: bytes) -> dict[str, Any]:
-    """Return what a line says; nothing, if the process was killed in the middle of it."""
+def _event(line: bytes) -> Event | None:
+    """Return the event of a line, None if the process was killed while writing it."""
     try:
-        return dict(json.loads(line))
+        kind, fields = json.loads(line)
     except ValueError:
-        return {}
+        return None
+    return _KINDS[kind](**fields)

@@ -1,26 +1,26 @@
-"""The Ray engine: each run is a task on some node of a cluster, its results in a shared directory.
+"""The Ray engine: each run is a task on a node of a cluster with a shared directory.
 
-A task does what a thread of the local engine does: it starts the run's process and listens to it,
-so results are the same bit for bit. When a node is lost, Ray starts its tasks elsewhere; the run
-continues from its last checkpoint there. Should the lost node still be at work, cut off from the
-others, the run's lock makes the new process wait until the old one has noticed and stopped.
+Like a thread of the local engine, a task starts the run's process and reads its messages, so the
+results are identical bit for bit. When a node is lost, Ray restarts its tasks elsewhere, and the
+runs continue from their last checkpoints. If the lost node is still alive but disconnected, the
+lock of the run makes the new process wait until the old one has noticed and stopped.
 """
 
 import io
 import os
 import re
 import socket
-import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from mviq.studies.engine import Ended, Event, Events, Note, Stopping, Task
-from mviq.studies.ray_task import Mailbox, News, session
+from mviq.studies.engine import Ended, Event, Note, Task
+from mviq.studies.ray_task import Mailbox, execute
 from mviq.studies.worker import one_line
 
 RETRIES = 20  # of a run whose node is lost, while the study is running
@@ -31,22 +31,22 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True)
 class Resources:
-    """What a run is given of a node."""
+    """The resources of a node that a run is given."""
 
     cpus: float | None = None
-    """None is one per thread of the run."""
+    """None means one per thread of the run."""
     gpus: float = 0.0
     memory: int = 0
-    """Bytes; 0 is what has been measured."""
+    """Bytes; 0 means what has been measured."""
 
 
 @contextmanager
 def ray_engine(
     address: str | None, resources: Resources, workers: int | None
 ) -> "Iterator[RayEngine]":
-    """Join a cluster that is there already, or make one on this machine; leave it in the end.
+    """Connect to a cluster, or start one on this machine, and disconnect at the end.
 
-    Meanwhile standard output is Ray's: it says there, in a thread, what happens to its nodes.
+    Meanwhile standard output is captured: a thread of Ray prints there what happens to nodes.
     """
     if find_spec("ray") is None:
         raise ValueError("--engine ray needs an extra: pip install 'mviq[ray]'")
@@ -56,15 +56,15 @@ def ray_engine(
     except (OSError, ValueError, RuntimeError) as error:
         where = address or "this machine"
         raise ValueError(f"no Ray cluster at {where}: {one_line(str(error))}") from None
-    with redirect_stdout(Overheard()) as overheard:
+    with redirect_stdout(CapturedOutput()) as captured:
         try:
-            yield RayEngine(ray, overheard, resources, workers)
+            yield RayEngine(ray, captured, resources, workers)
         finally:
             ray.shutdown()
 
 
 def _check_reachable(address: str | None) -> None:
-    """Find out in seconds that nobody answers; Ray itself takes minutes."""
+    """Raise ``OSError`` within seconds if nobody answers; Ray itself takes minutes."""
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host, int(port)), timeout=ANSWER).close()
@@ -78,13 +78,15 @@ def _joined(address: str | None) -> Any:
 
 
 class RayEngine:
-    """Does runs on a cluster; several threads may use it at once."""
+    """Executes runs as tasks of a Ray cluster."""
 
     def __init__(
-        self, ray: Any, overheard: "Overheard", resources: Resources, workers: int | None
+        self, ray: Any, captured: "CapturedOutput", resources: Resources, workers: int | None
     ) -> None:
-        self._ray, self._overheard = ray, overheard
+        self._ray, self._captured = ray, captured
         self._resources, self._workers = resources, workers
+        self._active: dict[Any, Task] = {}
+        self._stopping: set[str] = set()
 
     def room(self, tasks: Sequence[Task]) -> int:
         """Return how many runs fit on the nodes at once."""
@@ -97,90 +99,86 @@ class RayEngine:
 
     def _needs(self, task: Task) -> dict[str, float]:
         given = self._resources
-        cpus = task.threads if given.cpus is None else given.cpus
+        cpus = task.config.threads if given.cpus is None else given.cpus
         return {"CPU": cpus, "GPU": given.gpus, "memory": given.memory or task.memory}
 
-    def run(self, tasks: Sequence[Task], events: Events, stop: threading.Event) -> None:
-        """Do the runs."""
-        mailbox, told = self._mailbox(), False
-        waiting, at_work = deque(tasks), dict[Any, Task]()
-        while waiting or at_work:
-            if stop.is_set():
-                self._give_up(waiting, events)
-                if not at_work:
-                    return
-            while waiting and len(at_work) < (self._workers or len(tasks)):
-                task = waiting.popleft()
-                at_work[self._submit(task, mailbox)] = task
-            done, _ = self._ray.wait(list(at_work), timeout=POLL)
-            news: News = self._ray.get(mailbox.take.remote(stop.is_set()))
-            heard: list[Event] = [*self._overheard.notes(), *news.progress]
-            if stop.is_set():
-                self._cancel_waiting(at_work, news)
-                heard += [] if told else [Stopping()]
-                told = True
-            heard += [self._ended(reference, at_work.pop(reference)) for reference in done]
-            for event in heard:
-                events(event)
-
-    def _give_up(self, waiting: deque[Task], events: Events) -> None:
-        while waiting:
-            events(Ended(waiting.popleft().run, "stopped"))
-
-    def _mailbox(self) -> Any:
-        """Return a mailbox on this node, which is lost only together with the study."""
-        strategies = import_module("ray.util.scheduling_strategies")
-        here = self._ray.get_runtime_context().get_node_id()
-        strategy = strategies.NodeAffinitySchedulingStrategy(here, soft=False)
-        actor = self._ray.remote(Mailbox).options(num_cpus=0, scheduling_strategy=strategy)
-        return actor.remote()
-
-    def _submit(self, task: Task, mailbox: Any) -> Any:
+    def start(self, task: Task) -> None:
+        """Submit a run; Ray places it on a node as soon as one has room."""
         needs = self._needs(task)
-        remote = self._ray.remote(session).options(
+        remote = self._ray.remote(execute).options(
             name=task.run,
             num_cpus=needs["CPU"],
             num_gpus=needs["GPU"],
             memory=needs["memory"] or None,
             max_retries=RETRIES,
         )
-        return remote.remote(replace(task, hide_gpus=not needs["GPU"]), mailbox)
+        reference = remote.remote(task, not needs["GPU"], self._mailbox)
+        self._active[reference] = task
 
-    def _cancel_waiting(self, at_work: Mapping[Any, Task], news: News) -> None:
-        """Cancel the tasks that are on no node; the others are told by the mailbox to stop."""
+    def stop(self, run: str) -> None:
+        """Ask a run to save a checkpoint and end; the mailbox passes it on."""
+        self._stopping.add(run)
+
+    def kill(self) -> None:
+        """Do nothing: the runs end when this process leaves the cluster."""
+
+    def events(self) -> list[Event]:
+        """Wait for a run to end, but not longer than ``POLL``; return what has happened."""
+        done, _ = self._ray.wait(list(self._active), timeout=POLL)
+        newest, nodes = self._ray.get(self._mailbox.take.remote(self._stopping))
+        active = {task.run for task in self._active.values()}
+        progress = [event for event in newest if event.run in active]
+        self._cancel_waiting(nodes)
+        return [*self._captured.notes(), *progress, *map(self._ended, done)]
+
+    @cached_property
+    def _mailbox(self) -> Any:
+        """The mailbox, on this node: it is lost only together with the study."""
+        strategies = import_module("ray.util.scheduling_strategies")
+        here = self._ray.get_runtime_context().get_node_id()
+        strategy = strategies.NodeAffinitySchedulingStrategy(here, soft=False)
+        actor = self._ray.remote(Mailbox).options(num_cpus=0, scheduling_strategy=strategy)
+        return actor.remote()
+
+    def _cancel_waiting(self, nodes: Mapping[str, str]) -> None:
+        """Cancel the runs to be stopped that are on no node; the mailbox tells the others."""
+        if not self._stopping:
+            return
         alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
-        for reference, task in at_work.items():
-            if news.nodes.get(task.run) not in alive:
+        for reference, task in self._active.items():
+            if task.run in self._stopping and nodes.get(task.run) not in alive:
                 self._ray.cancel(reference)
 
-    def _ended(self, reference: Any, task: Task) -> Ended:
+    def _ended(self, reference: Any) -> Ended:
+        run = self._active.pop(reference).run
+        self._stopping.discard(run)
         try:
             ended: Ended = self._ray.get(reference)
         except self._ray.exceptions.TaskCancelledError:
-            return Ended(task.run, "stopped")
+            return Ended(run, "stopped")
         except self._ray.exceptions.RayError as error:  # its node was lost too often
-            return Ended(task.run, "killed", f"killed by Ray: {one_line(str(error))}")
+            return Ended(run, "killed", f"killed by Ray: {one_line(str(error))}")
         return ended
 
 
 def _fitting(node: Mapping[str, float], needs: Mapping[str, float]) -> int:
-    """Return how many runs with such needs fit on a node."""
+    """Return how many runs with these needs fit on a node."""
     return int(min(node.get(name, 0.0) // need for name, need in needs.items() if need))
 
 
-class Overheard(io.TextIOBase):
-    """Stands in for standard output and keeps what is printed."""
+class CapturedOutput(io.TextIOBase):
+    """Replaces standard output and keeps what is printed."""
 
     def __init__(self) -> None:
         self._said: deque[str] = deque()
 
     def write(self, text: str) -> int:
-        """Take what is printed."""
+        """Keep a text."""
         self._said.append(text)
         return len(text)
 
     def notes(self) -> list[Note]:
-        """Return what was said since the last time anyone asked, without colours."""
+        """Return what was printed since the last call, without colours."""
         said: list[str] = []
         with suppress(IndexError):
             while True:

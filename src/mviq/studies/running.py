@@ -1,4 +1,4 @@
-"""Running a study from beginning to end, in as many sessions as it takes."""
+"""Runs a study; started again, it continues where it was."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -6,17 +6,16 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from mviq.runs.directory import BusyError
-from mviq.runs.stopping import asked_to_stop
 from mviq.studies import estimate as estimates
 from mviq.studies import machine
-from mviq.studies.board import Line, Tally, board
-from mviq.studies.directory import Plan, PlannedRun, StudyDirectory
+from mviq.studies.board import Tally, board
+from mviq.studies.directory import Plan, StudyDirectory
 from mviq.studies.engine import Engine, Task
-from mviq.studies.estimate import Estimate, Left, counted, size
+from mviq.studies.estimate import Estimate, cost_class, format_runs, memory, size
 from mviq.studies.local import LocalEngine
-from mviq.studies.plan import check_runs, config_of, expand
+from mviq.studies.plan import check_runs, expand, matching_runs
 from mviq.studies.ray_engine import Resources, ray_engine
-from mviq.studies.session import Session, chosen, left_to_do
+from mviq.studies.scheduler import Scheduler, TaskList, left_to_do
 from mviq.studies.status import RunStatus, status_of
 from mviq.studies.study import Budget, LimitError, Study, as_yaml
 
@@ -25,30 +24,30 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a study is to be run."""
+    """How to run a study."""
 
     only: Sequence[str] = ()
-    """Patterns of labels, environments or seeds; none is all."""
+    """Patterns of labels, environments or seeds; no pattern selects all runs."""
     retry_failed: bool = False
     drop: bool = False
-    """Whether runs that the study no longer has leave it; their files stay."""
+    """Whether to drop runs that the study no longer contains; their files stay."""
     workers: int | None = None
-    """Runs at once; None is as many as cores and memory allow."""
+    """Runs at once; None means as many as cores and memory allow."""
     measure: bool = True
-    """Whether to measure first what the study will take."""
+    """Whether to measure the cost of the study first."""
     force: bool = False
-    """Whether to start although budget, memory or disk will not do."""
+    """Whether to start although budget, memory or disk do not suffice."""
     quiet: bool = False
     engine: Literal["local", "ray"] = "local"
     address: str | None = None
-    """Of a Ray cluster; None is the one of this machine, or a new one."""
+    """Address of a Ray cluster; None means the one of this machine, or a new one."""
     resources: Resources = field(default_factory=Resources)
-    """What Ray gives to a run."""
+    """What a run gets from Ray."""
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How the runs that were wanted have ended so far."""
+class StudyOutcome:
+    """How the selected runs of a study have ended so far."""
 
     runs: list[RunStatus]
     stopped: bool = False
@@ -63,119 +62,106 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Work:
-    """Runs to be done now, and what they take."""
+    """Tasks to execute now, and their cost."""
 
     tasks: list[Task]
-    left: list[Left]
-    """What is left of each."""
     estimate: Estimate | None = None
     """None if it was not measured."""
 
     @property
     def steps(self) -> int:
-        """Return the steps that are left."""
-        return sum(run.steps for run in self.left)
+        """The number of steps left."""
+        return sum(task.steps for task in self.tasks)
 
     def __str__(self) -> str:
-        return str(self.estimate or f"{counted(len(self.left))}, {self.steps:,} steps")
+        return str(self.estimate or f"{format_runs(len(self.tasks))}, {self.steps:,} steps")
 
 
-def run_study(study: Study, directory: StudyDirectory, options: Options, say: Say) -> Outcome:
+def run_study(study: Study, directory: StudyDirectory, options: Options, say: Say) -> StudyOutcome:
     """Run what is left of a study; a mistake is a ``ValueError`` before anything is started."""
     with engine_of(options) as engine:
-        plan, work = prepare(study, directory, options, engine, say)
+        plan, work = prepare_study(study, directory, options, engine, say)
         if work.estimate is not None:
             say(str(work))
         check_limits(study.budget, work, directory, options)
         with directory.locked():
             directory.settle(as_yaml(study), plan, options.drop)
-            stopped = _work(directory, plan, work, engine, options.quiet) if work.left else False
-    wanted = chosen(plan, options.only)
-    return Outcome([status_of(directory, run) for run in wanted], stopped)
+            stopped = _execute(work.tasks, directory, options, engine) if work.tasks else False
+    selected = matching_runs(plan, options.only)
+    return StudyOutcome([status_of(directory, run) for run in selected], stopped)
+
+
+def _execute(
+    tasks: list[Task], directory: StudyDirectory, options: Options, engine: Engine
+) -> bool:
+    """Execute tasks, and return whether they were stopped."""
+    at_once = engine.room(tasks)
+    if options.engine == "ray":  # Ray queues what does not fit, and nodes may join
+        at_once = options.workers or len(tasks)
+    tally = Tally()
+    tally.add(tasks)
+    with board(tally, options.quiet) as shown:
+        return Scheduler(directory, engine, at_once, shown).run(TaskList(tasks))
 
 
 def engine_of(options: Options) -> AbstractContextManager[Engine]:
-    """Return the engine that is wanted, for as long as it is needed."""
+    """Return a context manager of the engine that the options name."""
     if options.engine == "local":
         return nullcontext(LocalEngine(options.workers))
     return ray_engine(options.address, options.resources, options.workers)
 
 
-def prepare(
+def prepare_study(
     study: Study, directory: StudyDirectory, options: Options, engine: Engine, say: Say
 ) -> tuple[Plan, Work]:
-    """Find out what is to be done and what that takes; nothing is written."""
+    """Return the plan of a study, and what is left to do; nothing is written."""
     plan = expand(study)
-    wanted = chosen(plan, options.only)
+    selected = matching_runs(plan, options.only)
     directory.check_owner(plan, options.drop)
     if directory.busy:
         raise BusyError(f"another process is running {directory.path}")
-    check_runs(wanted, here=options.engine == "local")
-    left = left_to_do(directory, wanted, options.retry_failed)
-    return plan, priced([(run.planned, run.saved) for run in left], directory, options, engine, say)
+    check_runs(selected, here=options.engine == "local")
+    left = left_to_do(directory, selected, options.retry_failed)
+    return plan, priced(left, options, engine, say)
 
 
-def priced(
-    runs: Sequence[tuple[PlannedRun, int]],
-    directory: StudyDirectory,
-    options: Options,
-    engine: Engine,
-    say: Say,
-) -> Work:
-    """Return the work of doing some runs, each from a step on; measured here if so wished."""
-    place = directory.path.resolve()
-    left = [Left(config_of(run), step) for run, step in runs]
-    pairs = zip(runs, left, strict=True)
-    tasks = [Task(place, run.run, x.config.threads) for (run, _), x in pairs]
+def priced(tasks: list[Task], options: Options, engine: Engine, say: Say) -> Work:
+    """Return tasks with their cost, measured on this machine if the options say so."""
     if tasks:
-        engine.room(tasks)  # or say now that there is none
+        engine.room(tasks)  # raises an error if there is none
     if not tasks or not options.measure:
-        return Work(tasks, left)
+        return Work(tasks)
     say("measuring for a moment what the runs take …")
     at_once = min(LocalEngine(options.workers).room(tasks), len(tasks))
-    costs = estimates.measured([run.config for run in left], at_once)
-    memory = [estimates.memory(x.config, costs[estimates.cost_class(x.config)]) for x in left]
-    tasks = [replace(task, memory=needed) for task, needed in zip(tasks, memory, strict=True)]
+    costs = estimates.measured([task.config for task in tasks], at_once)
+    tasks = [
+        replace(task, memory=memory(task.config, costs[cost_class(task.config)])) for task in tasks
+    ]
     room = min(engine.room(tasks), len(tasks))
-    return Work(tasks, left, estimates.estimate(left, costs, room))
+    return Work(tasks, estimates.estimate(tasks, costs, room))
 
 
 def check_limits(budget: Budget, work: Work, directory: StudyDirectory, options: Options) -> None:
-    """Refuse what is over budget, or more than this machine has, unless it is forced."""
+    """Refuse work that exceeds the budget or this machine, unless it is forced."""
     if options.force:
         return
-    found = work.estimate
+    estimate = work.estimate
     if budget.steps is not None and work.steps > budget.steps:
         raise LimitError(_over("budget.steps", f"{budget.steps:,}", f"{work.steps:,}"))
-    if budget.hours is not None and work.left:
-        if found is None:
+    if budget.hours is not None and work.tasks:
+        if estimate is None:
             raise ValueError("budget.hours needs the study to be measured")
-        hours = found.seconds / 3600
+        hours = estimate.seconds / 3600
         if hours > budget.hours:
             raise LimitError(_over("budget.hours", f"{budget.hours:g}", f"about {hours:.2g}"))
-    if found is None:
+    if estimate is None:
         return
     available, free = machine.available_memory(), machine.free_disk(directory.path)
-    if options.engine == "local" and available is not None and found.memory > available:
-        raise LimitError(_over("free memory", size(available), size(found.memory)))
-    if found.disk > free:
-        raise LimitError(_over("free disk", size(free), size(found.disk)))
+    if options.engine == "local" and available is not None and estimate.memory > available:
+        raise LimitError(_over("free memory", size(available), size(estimate.memory)))
+    if estimate.disk > free:
+        raise LimitError(_over("free disk", size(free), size(estimate.disk)))
 
 
 def _over(limit: str, allowed: str, needed: str) -> str:
     return f"{limit} is {allowed}, the study needs {needed}"
-
-
-def _work(directory: StudyDirectory, plan: Plan, work: Work, engine: Engine, quiet: bool) -> bool:
-    """Let the engine do what is left, and return whether it was stopped."""
-    titles = {run.run: run.title for run in plan.runs}
-    lines = {
-        task.run: Line(titles[task.run], left.step, left.config.total_steps)
-        for task, left in zip(work.tasks, work.left, strict=True)
-    }
-    with board(Tally(lines), quiet) as shown, asked_to_stop() as stop:
-        try:
-            Session(directory, shown, stop).run(engine, work.tasks)
-        except KeyboardInterrupt:
-            return True
-        return stop.is_set()

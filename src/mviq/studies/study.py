@@ -1,7 +1,7 @@
-"""A study as data: what a study file says, checked and normalised. Nothing here loads torch.
+"""The content of a study file as dataclasses. Nothing here imports torch.
 
-Settings are looked up from the general to the particular: those of the study, of the environment,
-of the algorithm, of the grid.
+The settings of the study are overridden by those of the environment, these by those of the
+algorithm, and these by the grid.
 """
 
 from collections.abc import Mapping
@@ -17,18 +17,18 @@ class Entry:
 
     label: str | None
     settings: Settings
-    """What is the same in all its runs; in a list of runs also ``env`` and ``seed``."""
+    """The settings of all its runs; in a list of runs also ``env`` and ``seed``."""
     grid: Mapping[str, tuple[Any, ...]]
-    """What takes several values."""
+    """Settings with several values."""
 
 
 class LimitError(ValueError):
-    """A study needs more than its budget, or than the machine has."""
+    """A study needs more than its budget or the machine allows."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What a study may cost; None is no limit."""
+    """Limits on the cost of a study; None is no limit."""
 
     steps: int | None = None
     hours: float | None = None
@@ -36,16 +36,16 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """What a study file says."""
+    """The content of a study file."""
 
     name: str
     description: str = ""
     baseline: str | None = None
     environments: tuple[Settings, ...] = ()
-    """Each with ``env`` and what is set for this environment only."""
+    """Each with ``env`` and the settings of this environment."""
     entries: tuple[Entry, ...] = (Entry(None, {}, {}),)
     explicit: bool = False
-    """Whether the entries are a list of runs, not algorithms."""
+    """Whether the entries are single runs instead of algorithms."""
     seeds: tuple[int, ...] = (0,)
     settings: Settings = field(default_factory=dict)
     grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Study:
 
 
 def as_yaml(study: Study) -> str:
-    """Return the study file that describes the study, normalised."""
+    """Return the study as a normalised study file."""
     import yaml
 
     return yaml.safe_dump(_content(study), sort_keys=False, allow_unicode=True, width=100)
@@ -88,5 +88,5 @@ def _plain_settings(settings: Settings) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as a file holds it."""
+    """Return a value for YAML or JSON, which have no tuples."""
     return list(value) if isinstance(value, tuple) else value

@@ -1,8 +1,8 @@
-"""One run of a study in a process of its own: ``python -m mviq.studies.worker STUDY RUN``.
+"""The process of one run of a study: ``python -m mviq.studies.worker STUDY RUN``.
 
-It says how far it is on its standard output, one JSON object per line; everything that is printed
-goes to standard error. When nobody reads any more, the one who started it is gone: it then stops
-at the next boundary, as if it had been asked to.
+It reports progress on standard output, one JSON object per line; everything that is printed goes
+to standard error. When nobody reads its messages any more, the engine that started it is gone, and
+it stops as if it had been asked to.
 """
 
 import json
@@ -12,86 +12,87 @@ import sys
 import time
 import traceback
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
-from mviq.runs.config import Config
 from mviq.runs.directory import BusyError, Result, RunError
 from mviq.runs.progress import REFRESH, Lines
-from mviq.studies.directory import StudyDirectory
+from mviq.studies.directory import PlannedRun, StudyDirectory
+from mviq.studies.engine import Ended, Event, Note, Progress
 from mviq.studies.plan import config_of
 
 BUSY_WAIT = 1.0  # seconds until a run that another process works on is tried again
 
 
 class Messages:
-    """Writes JSON lines to whoever started this process."""
+    """Sends events to the engine that started this process, as lines of JSON."""
 
     def __init__(self, file: TextIO) -> None:
         self._file, self._alone = file, False
 
-    def send(self, **content: Any) -> None:
-        """Send a line; if nobody reads, ask this process to stop, once."""
+    def send(self, event: Event) -> None:
+        """Send an event; the first time that nobody reads it, ask this process to stop."""
         if self._alone:
             return
         try:
-            print(json.dumps(content), file=self._file, flush=True)
+            print(json.dumps([type(event).__name__, asdict(event)]), file=self._file, flush=True)
         except BrokenPipeError:
             self._alone = True
             signal.raise_signal(signal.SIGTERM)
 
 
-class Reporter(Lines):
-    """Prints a line now and then, and sends the step as often as an eye can see."""
+class MessageReporter(Lines):
+    """Prints a line now and then, and sends the step every ``REFRESH`` seconds."""
 
-    def __init__(self, messages: Messages) -> None:
+    def __init__(self, run: str, messages: Messages) -> None:
         super().__init__(sys.stderr)
-        self._messages, self._sent = messages, 0.0
+        self._run, self._messages, self._sent = run, messages, 0.0
 
     def start(self, step: int, total: int) -> None:
-        """Begin."""
+        """Send the first step."""
         super().start(step, total)
-        self._messages.send(step=step)
+        self._messages.send(Progress(self._run, step))
 
     def update(self, step: int, mean_return: float | None) -> None:
-        """Go on."""
+        """Send the step if the last message is old."""
         super().update(step, mean_return)
         now = time.monotonic()
         if now - self._sent >= REFRESH:
             self._sent = now
-            self._messages.send(step=step, mean_return=mean_return)
+            self._messages.send(Progress(self._run, step, mean_return))
 
 
 def work(study: Path, run: str, messages: Messages) -> None:
-    """Do a run, or what is left of it, and say how it ended."""
+    """Execute a run, or what is left of it, and send how it ended."""
     from mviq.runs.stopping import Stopped
 
     directory = StudyDirectory(study)
     try:
         planned = next(one for one in directory.plan().runs if one.run == run)
-        result = _train(config_of(planned), directory.runs, messages)
-        messages.send(ended=result.status, reason=result.message, step=result.steps)
+        result = _train(planned, directory.runs, messages)
+        messages.send(Ended(run, result.status, result.message))
     except (Stopped, KeyboardInterrupt):
-        messages.send(ended="stopped")
-    except (RunError, ValueError) as error:
-        traceback.print_exc()
-        messages.send(ended="failed", reason=one_line(str(error)))
+        messages.send(Ended(run, "stopped"))
     except Exception as error:
         traceback.print_exc()
-        messages.send(ended="failed", reason=one_line(f"{type(error).__name__}: {error}"))
+        known = isinstance(error, RunError | ValueError)
+        reason = str(error) if known else f"{type(error).__name__}: {error}"
+        messages.send(Ended(run, "failed", one_line(reason)))
 
 
-def _train(config: Config, root: Path, messages: Messages) -> Result:
-    """Train; while another process works on the run, wait: its work counts as well."""
+def _train(planned: PlannedRun, root: Path, messages: Messages) -> Result:
+    """Train, after waiting for any other process that works on the run."""
     from mviq.runs.training import train
 
-    reporter = Reporter(messages)
+    reporter = MessageReporter(planned.run, messages)
     while True:
         try:
-            return train(config, root, reporter)
+            return train(config_of(planned), root, reporter)
         except BusyError as busy:
             reporter.say(f"{busy}: waiting")
-            messages.send(waiting=True)
+            # Sent again and again, to notice if nobody reads any more.
+            messages.send(Note(f"{planned.run}: another process is at work on it, waiting"))
             time.sleep(BUSY_WAIT)
 
 
@@ -101,7 +102,7 @@ def one_line(text: str) -> str:
 
 
 def main() -> None:
-    """Take standard output for messages, and do the run that is named."""
+    """Reserve standard output for messages, and execute a run."""
     study, run = sys.argv[1:]
     with suppress(BrokenPipeError), os.fdopen(os.dup(1), "w") as file:  # closing writes the rest
         os.dup2(2, 1)

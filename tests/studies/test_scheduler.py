@@ -1,17 +1,17 @@
 """What is left to do, and what is written down: with an engine that only pretends."""
 
 import errno
-import threading
+import signal
 
 import pytest
 
 from mviq.runs.directory import Result
-from mviq.studies.board import Quiet
+from mviq.studies.board import Board, Tally
 from mviq.studies.directory import Failure, StudyDirectory
-from mviq.studies.engine import Ended, Progress, Stopping, Task
+from mviq.studies.engine import Ended, Event, Progress, Task
 from mviq.studies.file import study_from
-from mviq.studies.plan import config_of, expand
-from mviq.studies.session import Session, chosen, left_to_do
+from mviq.studies.plan import expand, matching_runs
+from mviq.studies.scheduler import Scheduler, TaskList, left_to_do
 from mviq.studies.status import status_of, summary
 
 PLAN = expand(
@@ -28,21 +28,28 @@ KILLED = ("killed", "killed by SIGKILL, probably out of memory")
 
 
 class Pretending:
-    """Ends each session as a script says; a run without one finishes."""
+    """Ends each run as a script says; a run without one finishes."""
 
     def __init__(self, directory: StudyDirectory, script: dict[str, list[tuple[str, str]]]) -> None:
         self.directory, self.script, self.done = directory, script, []
+        self.happened: list[Event] = []
 
-    def run(self, tasks, events, stop) -> None:
-        for task in tasks:
-            self.done.append(task.run)
-            events(Progress(task.run, 7))
-            how, reason = (self.script.get(task.run) or [("finished", "")]).pop(0)
-            run = self.directory.run(task.run)
-            run.settle(next(config_of(one) for one in PLAN.runs if one.run == task.run))
-            if how in ("finished", "diverged"):
-                run.finish(Result(how, 9, reason))
-            events(Ended(task.run, how, reason))
+    def start(self, task) -> None:
+        self.done.append(task.run)
+        self.happened.append(Progress(task.run, 7))
+        how, reason = (self.script.get(task.run) or [("finished", "")]).pop(0)
+        run = self.directory.run(task.run)
+        run.settle(task.config)
+        if how in ("finished", "diverged"):
+            run.finish(Result(how, 9, reason))
+        self.happened.append(Ended(task.run, how, reason))
+
+    def stop(self, run) -> None:
+        pass
+
+    def events(self) -> list[Event]:
+        happened, self.happened = self.happened, []
+        return happened
 
 
 @pytest.fixture
@@ -52,12 +59,16 @@ def directory(tmp_path):
     return found
 
 
-def session(directory, script, retry_failed=False, stop=None):
-    engine = Pretending(directory, script)
-    left = left_to_do(directory, PLAN.runs, retry_failed)
-    tasks = [Task(directory.path, status.planned.run) for status in left]
-    Session(directory, Quiet(), stop or threading.Event()).run(engine, tasks)
-    return engine.done
+def session(directory, script, retry_failed=False, engine=Pretending):
+    made = engine(directory, script)
+    scheduled(directory, made, left_to_do(directory, PLAN.runs, retry_failed))
+    return made.done
+
+
+def scheduled(directory, engine, tasks: list[Task], board=Board) -> bool:
+    tally = Tally()
+    tally.add(tasks)
+    return Scheduler(directory, engine, 1, board(tally)).run(TaskList(tasks))
 
 
 def states(directory):
@@ -95,12 +106,18 @@ def test_what_was_killed_is_continued_once_and_at_the_next_start(directory):
     assert states(directory)[1] == "finished"
 
 
+class Interrupted(Pretending):
+    """Is asked by Ctrl-C to stop as soon as a run is started."""
+
+    def start(self, task) -> None:
+        super().start(task)
+        signal.raise_signal(signal.SIGINT)
+
+
 def test_a_run_stopped_by_somebody_else_is_continued_but_not_when_all_is(directory):
     assert session(directory, {B: [("stopped", "")]}) == [A, B, C, *REST, B]
     directory.run(B).result_file.unlink()
-    stop = threading.Event()
-    stop.set()
-    assert session(directory, {B: [("stopped", "")]}, stop=stop) == [B]
+    assert session(directory, {B: [("stopped", "")]}, engine=Interrupted) == [B]
     assert states(directory)[1] == "interrupted"
     assert summary(status_of(directory, run) for run in PLAN.runs) == "7 finished, 1 interrupted"
 
@@ -108,23 +125,24 @@ def test_a_run_stopped_by_somebody_else_is_continued_but_not_when_all_is(directo
 def test_a_failure_that_was_not_tried_again_is_kept(directory):
     session(directory, {B: [("failed", "no luck")], C: [("failed", "no luck")]})
 
-    class Stopped:
-        def run(self, tasks, events, stop) -> None:
-            events(Stopping())
-            for task in tasks:
-                events(Ended(task.run, "stopped"))
+    class Stopped(Pretending):
+        def start(self, task) -> None:
+            signal.raise_signal(signal.SIGINT)
+            self.happened = [Ended(task.run, "stopped")]
 
-    stop = threading.Event()
-    stop.set()
-    tasks = [Task(directory.path, B), Task(directory.path, C)]
-    Session(directory, Quiet(), stop).run(Stopped(), tasks)
+    tasks = left_to_do(directory, PLAN.runs[1:3], retry_failed=True)
+    assert [task.run for task in tasks] == [B, C]
+    assert scheduled(directory, Stopped(directory, {}), tasks)
     assert directory.failure(B) == directory.failure(C) == Failure("no luck", attempts=1, when=7)
 
 
 def test_a_full_disk_does_not_stop_the_others(directory, monkeypatch):
     said = []
 
-    class Board(Quiet):
+    class Saying(Board):
+        def show(self, event) -> None:
+            pass
+
         def say(self, text) -> None:
             said.append(text)
 
@@ -133,9 +151,7 @@ def test_a_full_disk_does_not_stop_the_others(directory, monkeypatch):
 
     monkeypatch.setattr(StudyDirectory, "note_failure", full)
     engine = Pretending(directory, {A: [("failed", "no disk")], B: [KILLED]})
-    Session(directory, Board(), threading.Event()).run(
-        engine, [Task(directory.path, run) for run in (A, B, C)]
-    )
+    scheduled(directory, engine, left_to_do(directory, PLAN.runs[:3], False), Saying)
     assert engine.done == [A, B, C, B]
     assert said == [f"{directory.path} cannot be written: No space left on device"] * 2
     assert states(directory)[:3] == ["interrupted", "finished", "finished"]
@@ -174,9 +190,9 @@ def test_what_is_left_of_a_failed_run_is_from_its_checkpoint(directory):
     ],
 )
 def test_patterns(patterns, count):
-    assert len(chosen(PLAN, patterns)) == count
+    assert len(matching_runs(PLAN, patterns)) == count
 
 
 def test_a_pattern_without_a_run_is_named():
     with pytest.raises(ValueError, match="no run is like 'DQN'; there are 'MVI"):
-        chosen(PLAN, ["MVI*", "DQN"])
+        matching_runs(PLAN, ["MVI*", "DQN"])

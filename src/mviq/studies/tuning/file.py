@@ -1,4 +1,4 @@
-"""Reading a tune file: a study file with one algorithm and a section that says what to search."""
+"""Reads tune files: study files with one algorithm and a section ``tune``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from mviq.studies.directory import PlannedRun
 from mviq.studies.file import check_keys, read, require_mapping, study_from
 from mviq.studies.plan import config_of, expand, spoken
 from mviq.studies.study import Study, as_yaml
-from mviq.studies.tuning_space import Choices, Space, corners, grid, space_from
+from mviq.studies.tuning.space import Choices, Space, corners, grid, space_from
 
 Sampler = Literal["tpe", "random", "grid"]
 Pruner = Literal["median", "none"]
@@ -19,28 +19,33 @@ KEYS = ("trials", "space", "sampler", "pruner", "seed", "score")
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """What a tune file says."""
+    """The content of a tune file."""
 
     study: Study
-    """What is the same in all trials."""
+    """The settings shared by all trials."""
     space: Space
     trials: int
-    """How many in all, also those of earlier sessions."""
+    """The number of trials, including those of earlier sessions."""
     sampler: Sampler = "tpe"
     pruner: Pruner = "median"
     seed: int = 0
     score: Score = "final"
 
     def runs(self, trial: int, chosen: Mapping[str, Any]) -> list[PlannedRun]:
-        """Return the runs of a trial, the seed slowest."""
-        values = ", ".join(f"{name}={spoken(value)}" for name, value in chosen.items())
-        return list(expand(self.with_values(f"trial {trial}: {values}", chosen)).runs)
+        """Return the runs of a trial; the seed varies slowest."""
+        return list(expand(self.with_values(trial_label(trial, chosen), chosen)).runs)
 
     def with_values(self, label: str, chosen: Mapping[str, Any]) -> Study:
-        """Return the study in which the algorithm has some values."""
+        """Return the study whose algorithm has the chosen values."""
         (entry,) = self.study.entries
         settings = {**entry.settings, **chosen}
         return replace(self.study, entries=(replace(entry, label=label, settings=settings),))
+
+
+def trial_label(trial: int, chosen: Mapping[str, Any]) -> str:
+    """Return the name of a trial with its settings."""
+    values = ", ".join(f"{name}={spoken(value)}" for name, value in chosen.items())
+    return f"trial {trial}: {values}"
 
 
 def read_search(path: Path) -> Search:
@@ -118,25 +123,25 @@ def _check_study(search: Search) -> None:
 
 
 def _check_corners(search: Search) -> None:
-    """Require that the space has no corner that a run refuses, and that runs are evaluated."""
+    """Require that every corner of the space is a valid run, and that runs are evaluated."""
     for corner in corners(search.space):
         try:
-            found = first_runs(search, corner)
+            runs = first_runs(search, corner)
         except ValueError as error:
             raise ValueError(f"tune.space: {error}") from None
-    for config in map(config_of, found):
+    for config in map(config_of, runs):
         if not config.eval_every:
             raise ValueError("eval_every must be above 0: a search compares evaluations")
 
 
 def first_runs(search: Search, chosen: Mapping[str, Any]) -> list[PlannedRun]:
-    """Return the runs of one seed with some values, for a look at what they are like."""
+    """Return the runs of the first seed with the chosen values."""
     study = search.study
     return replace(search, study=replace(study, seeds=study.seeds[:1])).runs(0, chosen)
 
 
 def tune_yaml(search: Search) -> str:
-    """Return the tune file that describes the search, normalised."""
+    """Return the search as a normalised tune file."""
     import yaml
 
     tune = {name: getattr(search, name) for name in KEYS if name != "space"}

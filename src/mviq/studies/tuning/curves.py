@@ -1,4 +1,4 @@
-"""What the runs of a trial have come to, from their evaluations; also while they are at work."""
+"""The evaluation curves of the runs of a trial, also while they are running."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Curve:
 
 
 Judge = Callable[[Curve], float]
-"""Returns the score of a run; the scores of all environments of a search are on one scale."""
+"""Returns the score of a run, on one scale for all environments of a search."""
 
 
 def read_curve(run: RunDirectory, config: Config) -> Curve:
@@ -35,14 +35,14 @@ def read_curve(run: RunDirectory, config: Config) -> Curve:
 
 
 def evaluations(config: Config) -> int:
-    """Return how many evaluations a run has at most: several environments step over its end."""
+    """Return the maximum number of evaluations; parallel environments overshoot the end."""
     return ceil(config.total_steps / config.eval_every) + 1
 
 
 def rungs(
     curves: Sequence[Curve], judge: Judge, points: int, known: set[int]
 ) -> Iterator[tuple[int, float]]:
-    """Yield what a trial has come to, at rungs that are not known yet.
+    """Yield the intermediate scores of a trial at rungs that are not known yet.
 
     Rung ``i · points + j`` is the mean score of the runs 0, …, i after evaluation j, so that trials
     are compared after the same work on the same seeds, however many runs are done at once.
@@ -55,5 +55,5 @@ def rungs(
 
 
 def mean_score(curves: Sequence[Curve], judge: Judge) -> float:
-    """Return the mean score of some runs."""
+    """Return the mean score of runs."""
     return sum(map(judge, curves)) / len(curves)

@@ -1,11 +1,10 @@
-"""The trials of a search, proposed by Optuna and kept in a journal of JSON lines.
+"""The trials of a search, proposed by Optuna and stored in a journal of JSON lines.
 
-Nothing is unpickled: of Optuna's journals only that of Redis has pickled snapshots. The journal is
-written by one process, that which holds the lock of the study's directory.
+Nothing is unpickled: only Optuna's Redis journal has pickled snapshots. The journal is written by
+a single process, the one that holds the lock of the study's directory.
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,18 +21,18 @@ from optuna.storages.journal import JournalFileBackend, JournalStorage
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from mviq.studies.study import Study
-from mviq.studies.tuning_file import Search, tune_yaml
-from mviq.studies.tuning_space import Choices, Parameter, grid
+from mviq.studies.tuning.file import Search, tune_yaml
+from mviq.studies.tuning.space import Choices, Parameter, as_text, grid
 
 STARTUP = 5  # finished trials before any is pruned
-_PLAIN = optuna.samplers.RandomSampler()  # between proposals, when a sampler has nothing to do
+_PLAIN = optuna.samplers.RandomSampler()  # a stateless sampler for the time between proposals
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, AssertionError)
-"""What Optuna raises at a line that it has not written."""
+"""What Optuna raises for a line that it has not written."""
 DEFINITION, OUTCOME, REASON = "definition", "outcome", "reason"
 
 
 class Trials:
-    """Proposes trials, and keeps what has become of them."""
+    """Proposes trials and stores their results."""
 
     def __init__(self, search: Search, file: Path) -> None:
         self._search = search
@@ -60,7 +59,7 @@ class Trials:
         )
 
     def _settle(self, file: Path) -> None:
-        """Write down what is searched; another search cannot continue this one."""
+        """Store the definition of the search; a search with another one cannot continue it."""
         definition = _definition(self._search)
         known = self._study.user_attrs.get(DEFINITION)
         if known is None:
@@ -79,38 +78,32 @@ class Trials:
     def ask(self) -> FrozenTrial:
         """Propose a trial.
 
-        What is proposed depends on the seed, the place of the trial and the trials before it: a
-        search that is continued goes on as if it had not been interrupted.
+        The proposal depends only on the seed, the place of the trial and the trials before it, so
+        that a search can be interrupted without changing its course.
         """
         place = len(self.kept())
         self._study.sampler = _sampler(self._search, place)
         waiting = self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
         if self._search.sampler == "grid" and not waiting:
-            self._study.enqueue_trial(self._encoded(grid(self._search.space)[place]))
+            chosen = grid(self._search.space)[place]
+            self._study.enqueue_trial({name: as_text(value) for name, value in chosen.items()})
         number = self._study.ask(self._distributions).number
         self._study.sampler = _PLAIN
         return self._study.get_trials(deepcopy=False)[number]
 
     def chosen(self, trial: FrozenTrial) -> dict[str, Any]:
-        """Return the settings that a trial stands for."""
+        """Return the settings of a trial."""
         return {
             name: p.texts[trial.params[name]] if isinstance(p, Choices) else trial.params[name]
             for name, p in self._search.space.items()
         }
 
-    def _encoded(self, chosen: Mapping[str, Any]) -> dict[str, str]:
-        texts = {name: p.texts for name, p in self._search.space.items() if isinstance(p, Choices)}
-        return {
-            name: next(text for text, value in known.items() if value == chosen[name])
-            for name, known in texts.items()
-        }
-
     def report(self, trial: FrozenTrial, step: int, value: float) -> None:
-        """Take what a trial has come to."""
+        """Report an intermediate score."""
         self._live(trial).report(value, step)
 
     def should_prune(self, trial: FrozenTrial) -> bool:
-        """Return whether the pruner gives a trial up."""
+        """Return whether the pruner gives up a trial."""
         return self._live(trial).should_prune()
 
     def reported(self, trial: FrozenTrial) -> set[int]:
@@ -125,14 +118,14 @@ class Trials:
         self._study.tell(trial.number, score)
 
     def give_up(self, trial: FrozenTrial, outcome: str, reason: str) -> None:
-        """End a trial that the sampler is to count as worse than every finished one."""
+        """End a trial without a score; the sampler ranks it below every finished one."""
         live = self._live(trial)
         live.set_user_attr(OUTCOME, outcome)
         live.set_user_attr(REASON, reason)
         self._study.tell(trial.number, state=TrialState.PRUNED)
 
     def copy(self, trial: FrozenTrial, twin: FrozenTrial) -> None:
-        """End a trial as another one with the same parameters has ended."""
+        """End a trial with the result of another one that has the same parameters."""
         if twin.state == TrialState.COMPLETE:
             self._live(trial).set_user_attr(REASON, f"same as trial {twin.number}")
             self._study.tell(trial.number, twin.value)
@@ -140,7 +133,7 @@ class Trials:
             self.give_up(trial, twin.user_attrs[OUTCOME], f"same as trial {twin.number}")
 
     def importances(self) -> dict[str, float]:
-        """Return how much each parameter matters, as PED-ANOVA has it; empty if too few trials."""
+        """Return the importance of each parameter (PED-ANOVA); empty for too few trials."""
         values = {t.value for t in self.kept() if t.state == TrialState.COMPLETE}
         if len(values) < 2 * STARTUP or len(self._distributions) < 2:
             return {}
@@ -148,7 +141,7 @@ class Trials:
 
 
 def _mend(file: Path) -> None:
-    """Remove the line that was being written when the process was killed, and its lock."""
+    """Remove an incomplete last line and the lock, left by a process that was killed."""
     if file.is_file():
         content = file.read_bytes()
         whole = content.rfind(b"\n") + 1
@@ -162,7 +155,7 @@ def _mend(file: Path) -> None:
 
 
 def _definition(search: Search) -> str:
-    """Return what cannot change while a search goes on."""
+    """Return the part of a search that must not change between sessions."""
     known = Study(name=search.study.name)
     study = replace(search.study, description=known.description, budget=known.budget)
     return tune_yaml(replace(search, study=study, trials=1, pruner="none"))

@@ -1,4 +1,4 @@
-"""What a search may vary: ranges and choices, checked against the fields of a configuration."""
+"""The search space: ranges and choices, checked against the fields of a configuration."""
 
 import json
 import math
@@ -20,7 +20,7 @@ FIXED = {
         "all trials must be measured alike",
     ),
 }
-"""What cannot be searched, and why."""
+"""Settings that cannot be searched, and why."""
 CORNERS = 4096  # of a space that are all tried before anything starts
 
 
@@ -35,33 +35,38 @@ class Range:
 
     @property
     def corners(self) -> tuple[Any, ...]:
-        """Return the values at its ends."""
+        """The bounds."""
         return (self.low, self.high)
 
     def written(self) -> dict[str, Any]:
-        """Return it as a file has it."""
+        """Return the range as in a file."""
         return {"low": self.low, "high": self.high, **({"log": True} if self.log else {})}
 
 
 @dataclass(frozen=True)
 class Choices:
-    """Some values."""
+    """A list of values."""
 
     values: tuple[Any, ...]
 
     @property
     def corners(self) -> tuple[Any, ...]:
-        """Return all values."""
+        """All values."""
         return self.values
 
     @property
     def texts(self) -> dict[str, Any]:
-        """Return the values by their JSON: Optuna stores texts, but no widths of layers."""
-        return {json.dumps(plain(value)): value for value in self.values}
+        """The values by their text for Optuna."""
+        return {as_text(value): value for value in self.values}
 
     def written(self) -> dict[str, Any]:
-        """Return it as a file has it."""
+        """Return the choices as in a file."""
         return {"choices": [plain(value) for value in self.values]}
+
+
+def as_text(value: Any) -> str:
+    """Return a value as JSON: Optuna can store text, but not layer widths."""
+    return json.dumps(plain(value))
 
 
 Parameter = Range | Choices
@@ -69,7 +74,7 @@ Space = Mapping[str, Parameter]
 
 
 def space_from(content: Any) -> dict[str, Parameter]:
-    """Return the space that a section of a file describes; a mistake is one line that names it."""
+    """Return the space that the section ``tune.space`` of a file describes."""
     require_mapping("tune.space", content)
     if not content:
         raise ValueError("tune.space must name at least one setting to search")
@@ -100,10 +105,10 @@ def _choices(place: str, name: str, value: Mapping[str, Any]) -> Choices:
         raise ValueError(f"{place} must have either choices or low and high, got {dict(value)!r}")
     if not isinstance(items, list) or len(items) < 2:
         raise ValueError(f"{place}.choices must be a list of at least two values, got {items!r}")
-    found = tuple(_converted(place, name, item) for item in items)
-    if len(set(found)) < len(found):
+    values = tuple(_converted(place, name, item) for item in items)
+    if len(set(values)) < len(values):
         raise ValueError(f"{place}.choices has a value twice, got {items!r}")
-    return Choices(found)
+    return Choices(values)
 
 
 def _range(place: str, name: str, value: Mapping[str, Any]) -> Range:
@@ -125,10 +130,10 @@ def _range(place: str, name: str, value: Mapping[str, Any]) -> Range:
 
 
 def _bound(place: str, name: str, value: Any) -> float:
-    found = _converted(place, name, value)
-    if not isinstance(found, int | float) or not math.isfinite(found):
+    bound = _converted(place, name, value)
+    if not isinstance(bound, int | float) or not math.isfinite(bound):
         raise ValueError(f"{place} must be a finite number, got {value!r}")
-    return found if FIELDS[name].type is int else float(found)
+    return bound if FIELDS[name].type is int else float(bound)
 
 
 def _converted(place: str, name: str, value: Any) -> Any:
@@ -139,7 +144,7 @@ def _converted(place: str, name: str, value: Any) -> Any:
 
 
 def corners(space: Space) -> Iterator[dict[str, Any]]:
-    """Yield the corners of a space; where they are too many, those in which one value is odd."""
+    """Yield the corners of a space; if there are too many, those that differ in one value."""
     sides = {name: parameter.corners for name, parameter in space.items()}
     if math.prod(map(len, sides.values())) <= CORNERS:
         yield from grid(space)
@@ -151,6 +156,6 @@ def corners(space: Space) -> Iterator[dict[str, Any]]:
 
 
 def grid(space: Space) -> list[dict[str, Any]]:
-    """Return every combination of the choices of a space."""
+    """Return all combinations of the choices, or bounds, of a space."""
     sides = {name: parameter.corners for name, parameter in space.items()}
     return [dict(zip(sides, values, strict=True)) for values in product(*sides.values())]

@@ -1,0 +1,77 @@
+"""Searches hyper-parameters; started again, it continues where it was."""
+
+from optuna.trial import TrialState
+
+from mviq.runs.directory import BusyError
+from mviq.studies.board import board
+from mviq.studies.directory import Plan, StudyDirectory
+from mviq.studies.engine import Engine, Task
+from mviq.studies.plan import check_runs, config_of
+from mviq.studies.running import Options, Say, Work, check_limits, priced
+from mviq.studies.scheduler import Scheduler
+from mviq.studies.tuning.curves import Judge
+from mviq.studies.tuning.file import Search, first_runs
+from mviq.studies.tuning.proposals import Proposals
+from mviq.studies.tuning.results import Outcome
+from mviq.studies.tuning.search_state import SearchState
+from mviq.studies.tuning.space import corners
+from mviq.studies.tuning.trials import Trials
+
+
+def tune(
+    search: Search,
+    directory: StudyDirectory,
+    options: Options,
+    engine: Engine,
+    judge: Judge,
+    say: Say,
+) -> Outcome:
+    """Do what is left of a search; a mistake is a ``ValueError`` before anything is started."""
+    trials, work = prepare_search(search, directory, options, engine, say)
+    if work.estimate is not None:
+        say(at_most(trials, work))
+    check_limits(search.study.budget, work, directory, options)
+    at_once = engine.room(work.tasks) if work.tasks else 0
+    memory = max((task.memory for task in work.tasks), default=0)
+    with directory.locked():
+        state = SearchState(search, directory, judge)
+        with board(state.tally, options.quiet) as shown:
+            proposals = Proposals(state, memory, options.retry_failed, shown.say)
+            stopped = Scheduler(directory, engine, at_once, shown).run(proposals)
+        return state.outcome(stopped)
+
+
+def at_most(trials: int, work: Work) -> str:
+    """Describe the cost of trials."""
+    return f"{trials} trial{'s' * (trials != 1)}, at most {work}; less where trials are pruned"
+
+
+def prepare_search(
+    search: Search, directory: StudyDirectory, options: Options, engine: Engine, say: Say
+) -> tuple[int, Work]:
+    """Return how many trials are left, and their cost if half of them are at either end."""
+    if directory.busy:
+        raise BusyError(f"another process is running {directory.path}")
+    trials = _left(search, directory)
+    ends = [first_runs(search, corner) for corner in corners(search.space)]
+    for runs in ends:
+        check_runs(runs, here=options.engine == "local")
+    halves = (ends[0], ends[-1])
+    place = directory.path.resolve()
+    tasks = [
+        Task(place, run, config_of(run))
+        for i in range(trials * len(search.study.seeds))
+        for run in halves[i % 2]
+    ]
+    return trials, priced(tasks, options, engine, say)
+
+
+def _left(search: Search, directory: StudyDirectory) -> int:
+    """Return how many trials have not ended in earlier sessions; also refuse another search."""
+    if not directory.is_search:
+        directory.check_owner(Plan(search.study.name, "", None, ()))
+        return search.trials
+    with directory.locked():
+        kept = Trials(search, directory.journal).kept()
+    begun = sum(trial.state == TrialState.RUNNING for trial in kept)
+    return begun + max(search.trials - len(kept), 0)

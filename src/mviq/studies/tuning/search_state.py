@@ -1,0 +1,97 @@
+"""The state of a search: its trials with their runs and results."""
+
+from itertools import chain
+
+from optuna.trial import FrozenTrial, TrialState
+
+from mviq.runs.checkpoint import Checkpoints
+from mviq.studies.directory import Plan, PlannedRun, StudyDirectory
+from mviq.studies.plan import config_of
+from mviq.studies.status import RunStatus, status_of
+from mviq.studies.tuning.curves import Judge, read_curve
+from mviq.studies.tuning.file import Search, tune_yaml
+from mviq.studies.tuning.results import GIVEN_UP, Outcome, TrialResult
+from mviq.studies.tuning.tally import TrialTally
+from mviq.studies.tuning.trials import OUTCOME, REASON, Trials
+
+
+class SearchState:
+    """The trials of a search; only the process that holds the lock of its directory has one."""
+
+    def __init__(self, search: Search, directory: StudyDirectory, judge: Judge) -> None:
+        self.search, self.directory, self.judge = search, directory, judge
+        self.tally = TrialTally(search.trials)
+        self._runs: dict[int, list[PlannedRun]] = {}
+        self._results: dict[int, TrialResult] = {}
+        if not directory.plan_file.is_file():
+            self._write_plan()
+        self.trials = Trials(search, directory.journal)
+        for trial in self.trials.kept():
+            self._runs[trial.number] = search.runs(trial.number, self.trials.chosen(trial))
+        self._write_plan()
+        self.update()
+
+    def _write_plan(self) -> None:
+        """Write the plan with the runs of all trials; a run that two trials share is in it once."""
+        study, runs = self.search.study, dict[str, PlannedRun]()
+        for run in chain.from_iterable(self._runs.values()):
+            runs.setdefault(run.run, run)
+        plan = Plan(study.name, study.description, None, tuple(runs.values()))
+        self.directory.settle(tune_yaml(self.search), plan)
+
+    def runs(self, trial: FrozenTrial) -> list[PlannedRun]:
+        """Return the runs of a trial, which are added to the plan."""
+        if trial.number not in self._runs:
+            chosen = self.trials.chosen(trial)
+            self._runs[trial.number] = self.search.runs(trial.number, chosen)
+            self._write_plan()
+        return self._runs[trial.number]
+
+    def update(self) -> list[TrialResult]:
+        """Look at the open trials again, and return those that have ended since."""
+        new = []
+        for trial in self.trials.kept():
+            before = self._results.get(trial.number)
+            if before is None or before.is_open:
+                result = self._results[trial.number] = self._result(trial)
+                if result.state not in ("interrupted", before and before.state):
+                    new.append(result)
+                if result.state in GIVEN_UP:
+                    self._remove_checkpoints(trial)
+        self.tally.count(self._results.values())
+        return new
+
+    def outcome(self, stopped: bool) -> Outcome:
+        """Return what has become of all trials."""
+        self.update()
+        results = tuple(self._results.values())
+        return Outcome(self.search, results, self.trials.importances(), stopped)
+
+    def _remove_checkpoints(self, trial: FrozenTrial) -> None:
+        """Remove the checkpoints of runs that will not be continued."""
+        for run in (self.directory.run(planned.run) for planned in self.runs(trial)):
+            if not run.result_file.is_file():
+                Checkpoints(run.checkpoints).remove()
+
+    def _result(self, trial: FrozenTrial) -> TrialResult:
+        statuses = [status_of(self.directory, run) for run in self.runs(trial)]
+        state, reason = "finished", trial.user_attrs.get(REASON, "")
+        if trial.state == TrialState.PRUNED:
+            state = trial.user_attrs[OUTCOME]
+        elif trial.state == TrialState.RUNNING:
+            failed = [run.message for run in statuses if run.state == "failed"]
+            state, reason = ("failed", failed[0]) if failed else ("interrupted", "")
+        return TrialResult(
+            trial.number,
+            self.trials.chosen(trial),
+            state,
+            trial.value if trial.state == TrialState.COMPLETE else None,
+            {(s.planned.seed, s.planned.env): self._score(s) for s in statuses},
+            reason,
+        )
+
+    def _score(self, status: RunStatus) -> float | None:
+        if status.state != "finished":
+            return None
+        run = status.planned
+        return self.judge(read_curve(self.directory.run(run.run), config_of(run)))
