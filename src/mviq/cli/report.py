@@ -17,8 +17,8 @@ _LEFT_OUT = ("mean", "median", "area under curve")
 _DESCRIPTION = """\
 Make a report of a study, of a directory with runs, or of one run: a page that opens in any browser
 without a network (report.html), the same figures as PNG and SVG with their data as CSV (figures/),
-and the numbers behind them (summary.csv, scores.csv). A study that is not finished will do: the
-report says what is missing.
+and the numbers behind them (summary.csv, scores.csv; stability.csv for environments that can be
+solved). A study that is not finished will do: the report says what is missing.
 
   mviq report studies/demo                  writes studies/demo/report/report.html
   mviq report runs --baseline DQN --open    runs of mviq train; the page opens in the browser
@@ -69,6 +69,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("report: --open needs the format html")
     report, paths = _make(options, formats)
     print_summary(report)
+    _print_stability(report)
     for path in paths:
         if path.parent.name != "figures":
             print(path)
@@ -166,3 +167,31 @@ def print_summary(report: "Report") -> None:
         label = report.looks[row.label].name
         table.add_row(*map(Text, [label, *cells, f"{row.runs} of {row.planned}"]))
     console.print(table)
+
+
+def _print_stability(report: "Report") -> None:
+    """Print whether learning holds, where an environment can be solved."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from mviq.reports.numbers import shown, with_interval
+
+    for env in dict.fromkeys(row.env for row in report.stability):
+        rows = [row for row in report.stability if row.env == env]
+        table = Table(title=Text(f"second half of {env}"), box=SIMPLE_HEAD)
+        table.add_column("label", overflow="fold")
+        solved = f"≥ {rows[0].solved:g}"
+        for title in ("mean return", solved, "worst after", "diverged"):
+            table.add_column(title, justify="right", no_wrap=True)
+        for row in rows:
+            late, share = with_interval(row.late), with_interval(row.share, _percent)
+            cells = [late, share, shown(row.worst), f"{row.diverged} of {row.runs}"]
+            table.add_row(*map(Text, [report.looks[row.label].name, *cells]))
+        table.caption = Text(f"worst after: lowest evaluation after the first of {solved[2:]}")
+        Console(highlight=False).print(table)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"

@@ -11,6 +11,7 @@ from mviq.reports import FORMATS, contrasts, curves
 from mviq.reports.comparison import Comparison, ReportChoices, compare
 from mviq.reports.conclusion import Conclusion, conclude
 from mviq.reports.reading import load_study
+from mviq.reports.stability import StabilityRow, stability, stability_csv
 from mviq.reports.tables import (
     EnvironmentScore,
     Summary,
@@ -38,6 +39,8 @@ class Report:
     figures: dict[str, FigureData]
     """By their names; what cannot be shown is not there."""
     diagnostics: tuple[FigureData, ...]
+    stability: tuple[StabilityRow, ...]
+    """Of the environments that can be solved."""
 
     @property
     def looks(self) -> dict[str, Look]:
@@ -64,13 +67,14 @@ def make_report(path: Path, choices: ReportChoices) -> Report:
         cells=by_environment(comparison),
         figures={data.name: data for data in figures if data is not None},
         diagnostics=tuple(curves.diagnostics(comparison)),
+        stability=stability(comparison) if choices.metric == "eval" else (),
     )
 
 
 def remove_others(directory: Path, kept: Collection[Path]) -> None:
     """Remove what an earlier report has written into a directory and this one has not."""
     figures = [f"figures/{name}.{suffix}" for name in FIGURES for suffix in ("png", "svg", "csv")]
-    for pattern in ("report.html", "summary.csv", "scores.csv", *figures):
+    for pattern in ("report.html", "summary.csv", "scores.csv", "stability.csv", *figures):
         for path in directory.glob(pattern):
             if path not in kept:
                 path.unlink()
@@ -86,6 +90,8 @@ def files(report: Report, formats: Collection[str] = FORMATS) -> dict[str, bytes
     if "csv" in formats:
         contents["summary.csv"] = summary_csv(report.summary)
         contents["scores.csv"] = scores_csv(report.comparison)
+        if report.stability:
+            contents["stability.csv"] = stability_csv(report.stability)
     for data in (*report.figures.values(), *report.diagnostics):
         if "csv" in formats:
             columns = ("panel", "label", "x", "y", "low", "high")

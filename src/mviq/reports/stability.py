@@ -1,0 +1,108 @@
+"""Whether learning holds: the returns of the second half of a run, and falls after a success.
+
+A success is an evaluation that reaches the return at which Gymnasium calls an environment solved.
+Environments without such a return have no row.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mviq.drawing.panels import csv_bytes
+from mviq.reports.comparison import Comparison, Environment
+from mviq.reports.statistics import Interval, interval, mean
+from mviq.reports.statistics.checks import Array
+
+
+@dataclass(frozen=True)
+class StabilityRow:
+    """How well the runs of one label hold what they have learnt in one environment."""
+
+    env: str
+    label: str
+    solved: float
+    """The mean return at which the environment counts as solved."""
+    runs: int
+    diverged: int
+    late: Interval
+    """Mean return of the evaluations in the second half of the run."""
+    share: Interval
+    """Share of these evaluations at which the environment was solved."""
+    succeeded: int
+    """Runs with at least one success."""
+    worst: float
+    """The lowest evaluation of any run after its first success; NaN without a success."""
+
+
+def stability(comparison: Comparison) -> tuple[StabilityRow, ...]:
+    """Return a row for every label in every environment that can be solved."""
+    return tuple(
+        _row(comparison, environment, label, solved)
+        for environment in comparison.environments
+        if (solved := solved_at(environment.env)) is not None
+        for label in environment.curves
+    )
+
+
+def solved_at(env: str) -> float | None:
+    """Return the return at which an environment counts as solved, None if nothing says so.
+
+    >>> solved_at("CartPole-v1"), solved_at("module_of_mine:MyEnv-v0")
+    (475.0, None)
+    """
+    import gymnasium
+
+    spec = gymnasium.registry.get(env)
+    return None if spec is None or spec.reward_threshold is None else float(spec.reward_threshold)
+
+
+def worst_after_success(curve: Array, solved: float) -> float:
+    """Return the lowest point of a curve after the first that is a success, NaN without one.
+
+    >>> worst_after_success(np.array([10.0, 500.0, 90.0, 480.0]), 475.0)
+    90.0
+    """
+    successes = np.flatnonzero(curve >= solved)
+    return float(curve[successes[0] :].min()) if successes.size else np.nan
+
+
+def _row(
+    comparison: Comparison, environment: Environment, label: str, solved: float
+) -> StabilityRow:
+    steps, curves = environment.steps, environment.curves[label]
+    curves = curves[~np.isnan(curves).all(axis=1)]
+    late = curves[:, steps > steps[-1] / 2]
+    seed = comparison.choices.seed
+    worst = [worst_after_success(curve, solved) for curve in curves]
+    runs = comparison.study.select(label, environment.env)
+    return StabilityRow(
+        env=environment.env,
+        label=label,
+        solved=solved,
+        runs=len(curves),
+        diverged=sum(run.status == "diverged" for run in runs),
+        late=interval(mean, late.mean(axis=1, keepdims=True), seed=seed),
+        share=interval(
+            mean, (late >= solved).mean(axis=1, keepdims=True), seed=seed, bounds=(0, 1)
+        ),
+        succeeded=int((~np.isnan(worst)).sum()),
+        worst=float(np.nanmin(worst)) if not np.isnan(worst).all() else np.nan,
+    )
+
+
+def stability_csv(rows: tuple[StabilityRow, ...]) -> bytes:
+    """Return the rows as a table."""
+    header = (
+        *("env", "label", "solved", "runs", "diverged", "late", "late low", "late high"),
+        *("share", "share low", "share high", "succeeded", "worst"),
+    )
+    cells = [
+        (
+            *(row.env, row.label, row.solved, row.runs, row.diverged),
+            *(row.late.estimate, row.late.low, row.late.high),
+            *(row.share.estimate, row.share.low, row.share.high),
+            *(row.succeeded, row.worst),
+        )
+        for row in rows
+    ]
+    return csv_bytes(header, cells)
