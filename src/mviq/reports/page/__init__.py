@@ -15,6 +15,7 @@ from mviq.reports.method import method
 from mviq.reports.numbers import UNKNOWN, brackets, counted, shown
 from mviq.reports.report import Report
 from mviq.reports.settings import common_settings, differing_settings, systems
+from mviq.reports.stability import StabilityRow
 from mviq.reports.statistics import Interval
 from mviq.reports.tables import AREA, GAP, IQM, SummaryRow
 
@@ -82,6 +83,7 @@ def _context(report: Report) -> dict[str, Any]:
         "rows": [_row(report, row, names) for row in report.summary.rows],
         "labels": comparison.labels,
         "environments": _environments(report),
+        "stability": [_stability(row) for row in report.stability],
         "figures": report.figures,
         "diagnostics": report.diagnostics,
         "problems": [run for run in study.runs if run.status != "finished"],
@@ -170,6 +172,12 @@ def _environments(report: Report) -> dict[str, list[dict[str, str]]]:
         e.env: [_cell(scores.get((e.env, label), UNKNOWN)) for label in comparison.labels]
         for e in comparison.environments
     }
+
+
+def _stability(row: StabilityRow) -> dict[str, Any]:
+    worst, diverged = (Interval(x, math.nan, math.nan) for x in (row.worst, row.diverged))
+    cells = [_cell(number) for number in (row.late, row.share, worst, diverged)]
+    return {"env": row.env, "label": row.label, "solved": f"{row.solved:g}", "cells": cells}
 
 
 def _data(report: Report) -> dict[str, Any]:
