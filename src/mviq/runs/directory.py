@@ -4,7 +4,7 @@ import json
 import os
 import platform
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -160,9 +160,19 @@ def system() -> dict[str, Any]:
         "platform": platform.platform(),
         "machine": platform.machine(),
         "processor": torch.backends.cpu.get_cpu_capability(),
+        "cpu": _cpu_model(),
         "cores": os.cpu_count(),
         "gpus": devices,
     }
+
+
+def _cpu_model() -> str:
+    """Return the name of the processor: other matrix products round differently."""
+    with suppress(OSError):  # only Linux has this file
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
 
 
 def _version(package: str) -> str | None:
@@ -197,5 +207,5 @@ def write_system(directory: RunDirectory) -> list[str]:
 
 def _that_matters(system: dict[str, Any]) -> dict[str, Any]:
     """Return what results depend on to the last bit."""
-    hardware = {name: system.get(name) for name in ("processor", "python")}
+    hardware = {name: system.get(name) for name in ("processor", "cpu", "python")}
     return {**system.get("versions", {}), **hardware}
