@@ -25,6 +25,7 @@ agent = MVI(
     q=2.0,
     temperature=0.03,
     munchausen_alpha=0.9,
+    clip=(-1, 1),
     learning_rate=1e-3,
     batch_size=128,
     buffer_size=50_000,
@@ -32,7 +33,7 @@ agent = MVI(
     target_update_interval=100,
     exploration_initial_eps=0.01,
     exploration_final_eps=0.01,
-    max_grad_norm=float("inf"),
+    max_grad_norm=None,
     replay_buffer_kwargs={"handle_timeout_termination": False},  # 500 steps are an end
     policy_kwargs={
         "net_arch": [512, 512],

@@ -18,11 +18,16 @@ from problems import Observed
 
 NUMBERS = spaces.Box(-1, 1, (2, 3), np.float32)
 SCREEN = spaces.Box(0, 255, (4, 36, 36), np.uint8)
+IMAGE = spaces.Box(0, 255, (3, 12, 12), np.uint8)
 BOARD = spaces.Box(0, 1, (4, 10, 9), np.uint8)
 MINATAR = {"features_extractor_class": MinAtarCNN, "net_arch": []}
 RESCALED = {
     "features_extractor_class": RescaledExtractor,
     "features_extractor_kwargs": {"bounds": [0.1, 2.4, 5.0, 1.0, 6.3, 0.5]},
+}
+IN_THE_SPACE = {
+    "features_extractor_class": RescaledExtractor,
+    "features_extractor_kwargs": {"bounds": None},
 }
 CASES = pytest.mark.parametrize(
     ("cls", "space", "policy", "policy_kwargs"),
@@ -31,6 +36,7 @@ CASES = pytest.mark.parametrize(
         (QRMVI, NUMBERS, "MlpPolicy", {"net_arch": []}),
         (MVI, NUMBERS, "MlpPolicy", RESCALED),
         (QRMVI, NUMBERS, "MlpPolicy", RESCALED | {"n_quantiles": 5}),
+        (MVI, IMAGE, "MlpPolicy", IN_THE_SPACE),
         (MVI, SCREEN, "CnnPolicy", {}),
         (QRMVI, SCREEN, "CnnPolicy", {"n_quantiles": 5}),
         (MVI, BOARD, "CnnPolicy", MINATAR),
@@ -42,6 +48,7 @@ CASES = pytest.mark.parametrize(
         "linear",
         "rescaled",
         "rescaled quantiles",
+        "rescaled image",
         "nature",
         "nature quantiles",
         "board",
@@ -138,13 +145,12 @@ def test_rescaled_observations_are_divided_by_their_bounds():
 
 def test_the_bounds_of_a_space_where_it_has_some():
     low, high = np.array([-3, -np.inf, 0.0], np.float32), np.array([1, np.inf, 0.5], np.float32)
-    own = {"features_extractor_class": RescaledExtractor, "features_extractor_kwargs": {}}
-    own["features_extractor_kwargs"] = {"bounds": None}
-    agent = made(MVI, spaces.Box(low, high), policy_kwargs=own)
+    agent = made(MVI, spaces.Box(low, high), policy_kwargs=IN_THE_SPACE)
     assert agent.q_net.features_extractor.bounds.tolist() == [3.0, 1.0, 0.5]
-    numbered = made(MVI, spaces.Discrete(3), policy_kwargs=own)
+    numbered = made(MVI, spaces.Discrete(3), policy_kwargs=IN_THE_SPACE)
     assert numbered.q_net.features_extractor.bounds.tolist() == [1.0, 1.0, 1.0]
     numbered.learn(120)
+    made(MVI, spaces.MultiBinary((2, 3)), policy_kwargs=IN_THE_SPACE).learn(120)
 
 
 @pytest.mark.parametrize("bounds", [[1.0], [1.0] * 5 + [0.0], [1.0] * 5 + [math.inf]])

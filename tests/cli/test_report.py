@@ -50,7 +50,7 @@ def test_the_report_of_a_study_is_replaced_when_its_runs_go_on(study):
 def test_what_an_earlier_report_wrote_does_not_stay_beside_a_new_one(study):
     directory = study / "report"
     assert main(["report", str(study)]) == 0
-    assert len(list(directory.rglob("*.*"))) == 3 + 3 * 7
+    assert len(list(directory.rglob("*.*"))) == 4 + 3 * 7
     for own in ("mine.csv", "figures/mine.png", "figures/profiles.pdf"):
         (directory / own).touch()
     assert main(["report", str(study), "--format", "html"]) == 0

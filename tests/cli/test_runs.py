@@ -186,3 +186,9 @@ def test_ctrl_c_says_how_to_go_on(tmp_path):
     assert process.returncode == 130
     assert "continue with: mviq resume" in out
     assert "Traceback" not in err
+
+
+def test_a_clip_is_given_as_its_help_says(capsys):
+    for text, clip in (("-1,1", "[-1.0, 1.0]"), ("-Inf,0", "[-.inf, 0.0]"), ("none", "null")):
+        assert main(["train", "CartPole-v1", "--clip", text, "--explain"]) == 0
+        assert f"(given)\nclip: {clip}\n" in capsys.readouterr().out

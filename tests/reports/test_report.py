@@ -460,7 +460,8 @@ def test_every_figure_comes_in_every_format(tmp_path):
         *("profiles", "improvement", "diagnostics-CartPole-v1"),
     }
     expected = {f"figures/{name}.{suffix}" for name in names for suffix in ("png", "svg", "csv")}
-    assert set(files(found)) == expected | {"report.html", "summary.csv", "scores.csv"}
+    tables = {"summary.csv", "scores.csv", "stability.csv"}
+    assert set(files(found)) == expected | tables | {"report.html"}
     assert set(files(found, ["png"])) == {name for name in expected if name.endswith("png")}
 
 

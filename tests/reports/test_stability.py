@@ -37,6 +37,17 @@ def test_the_second_half_and_falls_after_a_success(study):
     assert float(written["worst"]) == 90
 
 
+def test_runs_without_a_whole_curve_are_counted_only(tmp_path):
+    write_run(tmp_path / "run0", [500, 500, 500, 500], seed=0)
+    write_run(tmp_path / "run1", [500, 500, float("nan"), 500], seed=1)
+    write_run(tmp_path / "run2", [9, 9, 9, 9], seed=2, status="diverged")
+    comparison = compare(load_study(tmp_path), ReportChoices(which="finished"))
+    (row,) = stability(comparison)
+    assert (row.runs, row.diverged, row.succeeded) == (3, 1, 1)
+    assert row.late.estimate == 500
+    assert row.share.estimate == 1
+
+
 def test_a_curve_without_a_success_has_no_worst_point():
     assert np.isnan(worst_after_success(np.array([1.0, 2.0]), 475.0))
     assert worst_after_success(np.array([475.0]), 475.0) == 475.0

@@ -18,13 +18,23 @@ def test_every_metric_is_explained(metric):
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_value_of_a_preset_stands_beside_its_source(preset):
-    expected = f"**`{preset}`**: {PRESETS[preset].summary}\n\n{table(PRESETS[preset].values)}"
+    expected = f"**`{preset}`**: {PRESETS[preset].summary}\n\n{whole_table(preset)}"
     assert expected in TEXT, f"docs/agents.md must say:\n{expected}"
 
 
 def test_what_all_presets_share_stands_beside_its_source():
     expected = f"**All presets**, unless they say otherwise\n\n{table(COMMON)}"
     assert expected in TEXT, f"docs/agents.md must say:\n{expected}"
+
+
+def whole_table(preset: str) -> str:
+    """Return the values of a preset, and then those it has for some algorithms only."""
+    rows = [
+        f"| {default.source} | for `{algorithm}`: `{name}` {written(default.value)} |\n"
+        for algorithm, own in PRESETS[preset].by_algorithm.items()
+        for name, default in own.items()
+    ]
+    return table(PRESETS[preset].values) + "".join(rows)
 
 
 def table(defaults: Defaults) -> str:
@@ -51,4 +61,4 @@ if __name__ == "__main__":
     print(table(COMMON))
     for name, preset in PRESETS.items():
         print(f"**`{name}`**: {preset.summary}\n")
-        print(table(preset.values))
+        print(whole_table(name))

@@ -48,10 +48,29 @@ def test_bounds_that_do_not_fit_the_observations_are_refused_before_the_run():
         check(resolve("MinAtar/Breakout-v1", observation_bounds="space"))
 
 
+def test_discrete_observations_have_as_many_bounds_as_values():
+    with pytest.raises(ValueError, match=r"must be none, space, or 16 numbers .* got 1"):
+        check(resolve("FrozenLake-v1", observation_bounds=(1.0,)))
+    check(resolve("FrozenLake-v1", observation_bounds=(1.0,) * 16))
+
+
+def test_a_run_of_another_version_is_refused_by_name(tmp_path):
+    config = cartpole(total_steps=150)
+    train(config, tmp_path)
+    directory = RunDirectory(tmp_path / config.name)
+    text = directory.config_file.read_text()
+    directory.config_file.write_text(text.replace("time_limit: terminal\n", ""))
+    with pytest.raises(ValueError, match=r"does not say time_limit: it is damaged, or of another"):
+        directory.config()
+
+
 def test_the_step_size_falls_linearly_to_its_end():
     config = cartpole(learning_rate=1e-3, learning_rate_end=0.0)
     agent = make_agent(config, make_env(config, 1, config.seed, evaluation=False))
     assert [agent.lr_schedule(left) for left in (1.0, 0.5, 0.0)] == [1e-3, 5e-4, 0.0]
+    agent.learn(config.total_steps)
+    (group,) = agent.policy.optimizer.param_groups
+    assert 0 <= group["lr"] <= 1e-3 * config.train_every / config.total_steps
 
 
 def test_a_checkpoint_is_due_after_a_minute_of_work(tmp_path, monkeypatch):

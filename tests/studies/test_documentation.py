@@ -14,7 +14,7 @@ from mviq.studies.tuning.file import search_from
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/studies.md", "docs/paper.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/studies.md"])
 def test_the_study_files_in_the_documents(document):
     files = re.findall(r"```yaml\n(.*?)```", (ROOT / document).read_text(), flags=re.DOTALL)
     assert files

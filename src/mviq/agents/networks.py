@@ -69,10 +69,12 @@ def as_network(network: BasePolicy) -> Network:
 
 def _divisor(network: BasePolicy) -> Tensor | None:
     """Return what observations are divided by before the first layer, None if by nothing."""
-    if network.normalize_images and is_image_space(network.observation_space):
-        return torch.tensor(255.0, device=network.device)
+    image = network.normalize_images and is_image_space(network.observation_space)
+    scale = torch.tensor(255.0 if image else 1.0, device=network.device)
     extractor = network.features_extractor
-    return extractor.bounds if isinstance(extractor, RescaledExtractor) else None
+    if isinstance(extractor, RescaledExtractor):
+        return scale * extractor.bounds.reshape(network.observation_space.shape or (-1,))
+    return scale if image else None
 
 
 class ByAutograd:
@@ -250,12 +252,12 @@ def channels_last(network: BasePolicy) -> None:
 
 @register
 class RescaledExtractor(FlattenExtractor):
-    """Observations rescaled from ±bounds to [−1, 1], by division; beyond the bounds they go on.
+    """Observations rescaled from ±bounds to [−1, 1]; values beyond the bounds are not clipped.
 
     The bounds belong to the network, as in Dopamine: a saved agent takes raw observations.
 
     :param bounds: one positive number for each number of an observation; None for the largest
-        absolute values of the observation space, 1 where they are infinite or zero
+        absolute values of the observation space, 1 where they are infinite or zero, and for images
     """
 
     def __init__(self, observation_space: spaces.Box, bounds: Sequence[float] | None) -> None:
@@ -269,17 +271,16 @@ class RescaledExtractor(FlattenExtractor):
                 f"observation, got {tuple(bounds)!r}"
             )
         self.bounds: Tensor
-        shape = observation_space.shape if isinstance(observation_space, spaces.Box) else (-1,)
-        self.register_buffer("bounds", sizes.reshape(shape), persistent=False)
+        self.register_buffer("bounds", sizes, persistent=False)
 
     def forward(self, observations: Tensor) -> Tensor:
         """Return the rescaled observations, one row each."""
-        return super().forward(observations / self.bounds)
+        return super().forward(observations) / self.bounds
 
 
 def _largest_values(space: spaces.Space[Any]) -> list[float]:
     """Return the largest absolute values of a space, 1 where there is none or it is zero."""
-    if not isinstance(space, spaces.Box):  # one-hot already
+    if not isinstance(space, spaces.Box) or is_image_space(space):  # rescaled already
         return [1.0] * get_flattened_obs_dim(space)
     sizes = np.maximum(abs(space.low.astype(float)), abs(space.high.astype(float))).ravel()
     known = np.isfinite(sizes) & (sizes > 0) & (sizes < np.finfo(np.float32).max)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
-_NEGATIVE_LIST = re.compile(r"-(\d|\.\d|inf)[^=]*,")
+_NEGATIVE_LIST = re.compile(r"-(\d|\.\d|inf)[^=]*,", re.IGNORECASE)
 
 
 @contextmanager

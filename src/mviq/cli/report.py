@@ -183,13 +183,15 @@ def _print_stability(report: "Report") -> None:
         table = Table(title=Text(f"second half of {env}"), box=SIMPLE_HEAD)
         table.add_column("label", overflow="fold")
         solved = f"≥ {rows[0].solved:g}"
-        for title in ("mean return", solved, "worst after", "diverged"):
+        for title in ("mean return", solved, "lowest after", "diverged"):
             table.add_column(title, justify="right", no_wrap=True)
         for row in rows:
             late, share = with_interval(row.late), with_interval(row.share, _percent)
             cells = [late, share, shown(row.worst), f"{row.diverged} of {row.runs}"]
             table.add_row(*map(Text, [report.looks[row.label].name, *cells]))
-        table.caption = Text(f"worst after: lowest evaluation after the first of {solved[2:]}")
+        table.caption = Text(
+            f"lowest after: lowest evaluation after the first of {solved[2:]} or more"
+        )
         Console(highlight=False).print(table)
 
 

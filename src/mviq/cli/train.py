@@ -73,9 +73,7 @@ def _configured(options: argparse.Namespace) -> "Config":
     """Return preset < file < command line."""
     settings = overrides.read_file(options.config) if options.config else {}
     typed = overrides.given(options)
-    if "given" in settings:  # the file is that of a run
-        typed["given"] = tuple(dict.fromkeys((*settings["given"], *typed)))
-    settings |= typed
+    settings = overrides.merged(settings, typed)
     named = settings.pop("env", None)
     env = named if options.env is None else options.env
     if env is None:

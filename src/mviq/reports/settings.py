@@ -8,7 +8,7 @@ from mviq.reports.reading import StudyData
 from mviq.runs.overrides import FIELDS
 from mviq.studies.plan import spoken
 
-_OF_THE_RUN = ("env", "seed")
+_OF_THE_RUN = ("env", "seed", "given")
 
 
 def common_settings(study: StudyData) -> dict[str, str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mviq.drawing.panels import csv_bytes
-from mviq.reports.comparison import Comparison, Environment
+from mviq.reports.comparison import Comparison, Environment, counts
 from mviq.reports.statistics import Interval, interval, mean
 from mviq.reports.statistics.checks import Array
 
@@ -23,6 +23,7 @@ class StabilityRow:
     solved: float
     """The mean return at which the environment counts as solved."""
     runs: int
+    """Those that have ended; a run without a whole curve counts here only."""
     diverged: int
     late: Interval
     """Mean return of the evaluations in the second half of the run."""
@@ -70,17 +71,17 @@ def _row(
     comparison: Comparison, environment: Environment, label: str, solved: float
 ) -> StabilityRow:
     steps, curves = environment.steps, environment.curves[label]
-    curves = curves[~np.isnan(curves).all(axis=1)]
+    curves = curves[~np.isnan(curves).any(axis=1)]
     late = curves[:, steps > steps[-1] / 2]
     seed = comparison.choices.seed
     worst = [worst_after_success(curve, solved) for curve in curves]
-    runs = comparison.study.select(label, environment.env)
+    ended = [run for run in comparison.study.select(label, environment.env) if counts(run)]
     return StabilityRow(
         env=environment.env,
         label=label,
         solved=solved,
-        runs=len(curves),
-        diverged=sum(run.status == "diverged" for run in runs),
+        runs=len(ended),
+        diverged=sum(run.status == "diverged" for run in ended),
         late=interval(mean, late.mean(axis=1, keepdims=True), seed=seed),
         share=interval(
             mean, (late >= solved).mean(axis=1, keepdims=True), seed=seed, bounds=(0, 1)

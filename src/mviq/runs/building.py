@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from gymnasium import error, spaces
+from stable_baselines3.common.preprocessing import get_flattened_obs_dim
 from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import VecEnv
 
@@ -161,10 +162,11 @@ def _check_spaces(config: Config, env: VecEnv) -> None:
         return
     if config.network != "mlp":
         raise ValueError(f"observation_bounds must be none for network {config.network}")
-    if bounds != "space" and len(bounds) != math.prod(shape):
+    size = get_flattened_obs_dim(env.observation_space)
+    if bounds != "space" and len(bounds) != size:
         raise ValueError(
-            f"observation_bounds must be none, space, or {math.prod(shape)} numbers for the "
-            f"observations of {config.env}, got {len(bounds)}"
+            f"observation_bounds must be none, space, or {size} numbers for the observations of "
+            f"{config.env}, got {len(bounds)}"
         )
 
 

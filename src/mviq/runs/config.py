@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 HASH_LENGTH = 8
+FEW = 3  # evaluations; a curve of fewer says little
 SEEDS = 2**31
 LARGEST = 2**63  # what a library below can count
 MOST_THREADS = 1024  # a library below ends the process if there is no room for them
@@ -26,8 +27,8 @@ class Config:
     """Everything that determines a run; ``mviq.runs.resolve`` fills in what is not given."""
 
     env: str = option("Gymnasium id: CartPole-v1, MinAtar/Breakout-v1, ALE/Pong-v5, …")
-    preset: str = option("gym, gym-acrobot, general, minatar or atari", identity=False)
-    given: tuple[str, ...] = option("the settings that do not come from it", identity=False)
+    preset: str = option("set of defaults (chosen by the environment)", identity=False)
+    given: tuple[str, ...] = option("settings given explicitly, not by the preset", identity=False)
     seed: int = option("seed of everything random in the run")
     total_steps: int = option("agent steps of training")
 
@@ -53,7 +54,9 @@ class Config:
     hidden: tuple[int, ...] = option("widths of the fully connected layers, as 512,512, or none")
 
     learning_rate: float = option("step size of Adam")
-    learning_rate_end: float | None = option("step size at the end, reached linearly, or none")
+    learning_rate_end: float | None = option(
+        "final step size of a linear schedule, or none for a constant one"
+    )
     adam_epsilon: float = option("ε of Adam")
     max_grad_norm: float | None = option("limit of the gradient's norm, or none")
     batch_size: int = option("transitions of one update")
@@ -89,7 +92,8 @@ class Config:
     threads: int = option("threads of torch; results depend on it in the last bits")
     device: str = option("cpu, cuda, cuda:1, …, or auto", identity=False)
     checkpoint_every: int | None = option(
-        "steps between checkpoints, or none: about a minute of work", identity=False
+        "steps between additional checkpoints, or none; one is made every minute anyway",
+        identity=False,
     )
     keep_checkpoint: bool = option("keep the last checkpoint of a finished run", identity=False)
     track: Literal["none", "tensorboard"] = option(
@@ -191,6 +195,8 @@ def _check_ranges(config: Config) -> None:
     end = config.learning_rate_end
     finite = end is None or 0 <= end < math.inf
     _require(config, "learning_rate_end", finite, "a finite number of at least 0, or none")
+    unknown = set(config.given) - {f.name for f in fields(config)}
+    _require(config, "given", not unknown, "names of settings")
     every = config.checkpoint_every
     _require(config, "checkpoint_every", every is None or every >= 1, "at least 1, or none")
     norm = config.max_grad_norm
@@ -222,19 +228,19 @@ def remarks(config: Config) -> list[str]:
     total, starts = config.total_steps, config.learning_starts
     found = []
     decayed = int(config.epsilon_fraction * total)
-    if config.epsilon_start > config.epsilon_end and decayed <= starts:
-        fraction = min(1.0, round(3 * max(starts, 1) / total, 3))
+    if config.epsilon_start > config.epsilon_end and 0 < decayed <= starts:
+        fraction = min(1.0, float(f"{3 * starts / total:.3g}"))
         found.append(
             f"ε falls to {config.epsilon_end:g} by step {decayed}, before learning starts at "
             f"step {starts}: try --epsilon-fraction {fraction:g}"
         )
-    if config.eval_every > total // 2:
+    evaluations = math.ceil(total / config.eval_every) if config.eval_every else FEW
+    if evaluations < FEW:
+        often = "only one evaluation" if evaluations == 1 else f"only {evaluations} evaluations"
+        found.append(f"there will be {often}: try --eval-every {max(total // 20, 1)}")
+    if total // config.target_every * config.target_every <= starts:
         found.append(
-            f"there is one evaluation, at the end: --eval-every {max(total // 20, 1)} makes 20"
-        )
-    if config.target_every > total - starts:
-        found.append(
-            f"the target network is never copied in {total} steps: "
+            f"the target network is never updated while learning: "
             f"try --target-every {max((total - starts) // 20, 1)}"
         )
     return found

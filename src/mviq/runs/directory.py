@@ -5,7 +5,7 @@ import os
 import platform
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -81,8 +81,11 @@ class RunDirectory:
             instead = f", but holds {_listed(inside)}" if inside else ": it has no config.yaml"
             raise ValueError(f"{self.path} is not the directory of a run{instead}")
         settings = read_file(self.config_file)
-        if "env" not in settings:
-            raise ValueError(f"{self.config_file} is damaged: it does not say env")
+        if missing := [f.name for f in fields(Config) if f.name not in settings]:
+            raise ValueError(
+                f"{self.config_file} does not say {missing[0]}: it is damaged, or of another "
+                "version of mviq, whose runs this one cannot continue"
+            )
         return resolve(**settings)
 
     def settle(self, config: Config) -> None:

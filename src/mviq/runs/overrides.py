@@ -12,6 +12,7 @@ from mviq.runs.presets import check_names, source
 
 FIELDS: dict[str, Field[Any]] = {declared.name: declared for declared in fields(Config)}
 NOTHING = ("none", "null", "")
+PICKING = ("preset", "algorithm", "total_steps")  # what the defaults of other settings depend on
 
 
 def parse(name: str, text: str, kind: Any = None) -> Any:
@@ -41,7 +42,8 @@ def _read(text: str, kind: Any) -> Any:
     if type(None) in choices:
         return None if text.lower() in NOTHING else _read(text, choices[0])
     if choices:  # names, or something else
-        return text if fits(text, choices[0]) else _read(text, choices[1])
+        name = "none" if text.lower() in NOTHING else text.lower()
+        return name if fits(name, choices[0]) else _read(text, choices[1])
     if kind is bool:
         return _truth(text)
     if kind is int:
@@ -70,7 +72,7 @@ def read_file(path: Path) -> dict[str, Any]:
     """Return the settings of a YAML or TOML file; a wrong one is named with the file."""
     found = load(path)
     try:
-        check_names(found)
+        check_names(name for name in found if name != "given")
         return {name: convert(name, value) for name, value in found.items()}
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
@@ -165,6 +167,20 @@ def given(options: argparse.Namespace) -> dict[str, Any]:
         name: value if isinstance(value, bool) else parse(name, value)
         for name, value in found.items()
     }
+
+
+def merged(settings: dict[str, Any], typed: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a file with those of the command line, which win.
+
+    The file of a run has every setting. Where something that the preset depends on is changed,
+    only what was given for that run is taken from it.
+    """
+    if "given" not in settings:
+        return settings | typed
+    given = tuple(dict.fromkeys((*settings["given"], *typed)))
+    if any(name in typed and typed[name] != settings.get(name) for name in PICKING):
+        settings = {name: settings[name] for name in settings if name in ("env", *given)}
+    return settings | typed | {"given": given}
 
 
 def as_yaml(config: Config) -> str:

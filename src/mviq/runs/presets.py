@@ -5,12 +5,13 @@ what we took instead and from whom. What depends on the length of a run is a fun
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from mviq.runs.config import Config, fits
+from mviq.runs.config import LARGEST, Config, fits
 
 TABLE_1, TABLE_2 = "Table 1 of the paper", "Table 2 of the paper"
 REFERENCE = "Google Research's M-DQN, from which Table 1 comes; the paper is silent"
@@ -18,7 +19,7 @@ SB3 = "Stable-Baselines3's default; the paper is silent"
 M_DQN = "Vieillard et al. (2020); the paper is silent"
 MINATAR = "Young and Tian (2019)"
 OURS = "our choice"
-SEARCHED = "found by mviq study tune on CartPole and MountainCar"
+SEARCHED = "our choice, by mviq study tune results/tune-general.yaml"
 
 
 class Default(NamedTuple):
@@ -81,10 +82,9 @@ COMMON: Defaults = {
     **_from(OURS, eval_episodes=10),
 }
 
-BY_ALGORITHM: Mapping[str, Defaults] = {
-    "mvi": _from("M-DQN's bounds, with which MVI(q) holds better: docs/paper.md", clip=(-1.0, 1.0)),
+_CLIPPED: Mapping[str, Defaults] = {
+    "mvi": _from("M-DQN's bounds; measured in docs/paper.md, the paper is silent", clip=(-1.0, 1.0))
 }
-"""What an algorithm has in all presets, besides what its name stands for."""
 
 _GYM: Defaults = {
     **_from(TABLE_1, total_steps=500_000, buffer_size=50_000, batch_size=128, target_every=100),
@@ -92,7 +92,10 @@ _GYM: Defaults = {
     **_from(TABLE_1 + ": fixed from the beginning", epsilon_start=0.01, epsilon_fraction=1.0),
     **_from("the paper names quantiles for Atari only", critic="scalar"),
     **_from(REFERENCE, adam_epsilon=3.125e-4, max_grad_norm=None, time_limit="terminal"),
-    **_from(REFERENCE + "; there ε-greedy, here random", learning_starts=_at_most(500, _WARM_UP)),
+    **_from(
+        "M-DQN's warm-up (ε-greedy there, random actions here)",
+        learning_starts=_at_most(500, _WARM_UP),
+    ),
     **_from(REFERENCE, observation_bounds=(2.4, 5.0, math.pi / 12, 2 * math.pi)),
     **_from(
         "Figure 3 of the paper, or 20 times in a shorter run",
@@ -106,7 +109,10 @@ _GENERAL: Defaults = {
     **_from(SEARCHED, learning_rate=1e-3, learning_rate_end=0.0, target_every=200, n_steps=3),
     **_from("our choice: as many updates as steps", train_every=4, gradient_steps=4),
     **_from("our choice: small updates, but many", batch_size=64),
-    **_from("our choice: some environments measure in hundredths", observation_bounds="space"),
+    **_from(
+        "our choice: brings observations of different units to one scale",
+        observation_bounds="space",
+    ),
     **_from(OURS, critic="scalar", learning_starts=_at_most(1_000, _WARM_UP)),
     **_from(OURS, epsilon_start=1.0, epsilon_end=0.05, epsilon_fraction=0.2),
     **_from(TABLE_1, temperature=0.03),
@@ -161,16 +167,17 @@ _ATARI: Defaults = {
 }
 
 PRESETS = {
-    "gym": Preset("Table 1 for CartPole, and the reference where it is silent", _GYM),
+    "gym": Preset("Table 1 for CartPole, and the reference where it is silent", _GYM, _CLIPPED),
     "gym-acrobot": Preset(
         "Table 1 for Acrobot: the target network is copied less often",
         {
             **_GYM,
             **_from(TABLE_1, target_every=2_500),
-            **_from("Dopamine, on which M-DQN stands", observation_bounds=(1, 1, 1, 1, 5, 5)),
+            **_from("Dopamine, on which M-DQN builds", observation_bounds=(1, 1, 1, 1, 5, 5)),
         },
+        _CLIPPED,
     ),
-    "general": Preset("ours for every other environment: it learns steadily", _GENERAL),
+    "general": Preset("our defaults for all other environments", _GENERAL, _CLIPPED),
     "minatar": Preset("ours for MinAtar, after Young and Tian (2019)", _MINATAR),
     "atari": Preset(
         "Table 2: Atari", _ATARI, {"m-vi": _from(TABLE_2 + " for M-VI", temperature=0.03)}
@@ -191,8 +198,8 @@ def preset_of(env: str) -> str:
         return "minatar"
     if name.startswith("ALE/") or "NoFrameskip" in name:
         return "atari"
-    small = {"CartPole-": "gym", "Acrobot-": "gym-acrobot"}
-    return next((small[start] for start in small if name.startswith(start)), "general")
+    small = re.fullmatch(r"(CartPole|Acrobot)-v\d+", name)
+    return {"CartPole": "gym", "Acrobot": "gym-acrobot"}[small[1]] if small else "general"
 
 
 def defaults(
@@ -210,7 +217,7 @@ def defaults(
         raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}")
     chosen = COMMON["algorithm"].value if algorithm is None else algorithm
     found = PRESETS[name]
-    own = {**BY_ALGORITHM.get(chosen, {}), **found.by_algorithm.get(chosen, {})}
+    own = found.by_algorithm.get(chosen, {})
     every = {**_point_of_the_family(chosen), **COMMON, **found.values, **own}
     every["preset"] = Default(name, "by environment")
     steps = every["total_steps"].value if total_steps is None else total_steps
@@ -223,12 +230,13 @@ def resolve(env: str, preset: str | None = None, **changes: Any) -> Config:
     >>> resolve("CartPole-v1", q=3.0).target_every
     100
     """
+    given = changes.pop("given", None)
     check_names(changes)
     if preset is not None:
         changes["preset"] = preset
-    changes.setdefault("given", tuple(changes))
+    changes["given"] = tuple(changes) if given is None else given
     steps: Any = changes.get("total_steps")
-    known = steps if fits(steps, int) and steps > 0 else None  # Config refuses any other
+    known = steps if fits(steps, int) and 0 < steps < LARGEST else None  # Config refuses others
     rest = defaults(env, changes.get("algorithm"), preset, known)
     values = {name: default.value for name, default in rest.items()}
     return Config(**{**values, **changes, "env": env})
@@ -254,7 +262,7 @@ def _point_of_the_family(algorithm: str) -> dict[str, Default]:
 
 def check_names(settings: Iterable[str]) -> None:
     """Say which setting there is not, and the closest there is."""
-    known = [f.name for f in fields(Config)]
+    known = [f.name for f in fields(Config) if f.name != "given"]
     for name in sorted(set(settings) - set(known), key=str):
         close = get_close_matches(str(name), known, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""

@@ -1,8 +1,9 @@
 """One session of a run: an agent that learns, and what is done between its rollouts.
 
-Between two rollouts, at a boundary, the session evaluates, logs and saves where that is due. What
-is due depends on the number of steps alone, and nothing done at a boundary changes what is learnt:
-so a run is the same bit for bit, however many sessions it took.
+Between two rollouts, at a boundary, the session evaluates, logs and saves where that is due.
+Evaluations and log rows depend on the number of steps alone, checkpoints also on the clock. Nothing
+done at a boundary changes what is learnt, so a run is the same bit for bit, however many sessions
+it took.
 """
 
 import errno

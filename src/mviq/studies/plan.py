@@ -58,7 +58,8 @@ def check_runs(runs: Iterable[PlannedRun], here: bool = True) -> None:
     checked: set[tuple[Any, ...]] = set()
     for run in runs:
         config = config_of(run) if here else replace(config_of(run), device="cpu")
-        kind = (config.env, config.network, config.protocol, config.backend, config.device)
+        places = (config.env, config.network, config.observation_bounds, config.device)
+        kind = (*places, config.protocol, config.backend)
         if kind in checked:
             continue
         checked.add(kind)
