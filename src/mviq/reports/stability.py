@@ -5,11 +5,13 @@ Environments without such a return have no row.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from mviq.drawing.panels import csv_bytes
 from mviq.reports.comparison import Comparison, Environment, counts
+from mviq.reports.numbers import UNKNOWN
 from mviq.reports.statistics import Interval, interval, mean
 from mviq.reports.statistics.checks import Array
 
@@ -82,13 +84,16 @@ def _row(
         solved=solved,
         runs=len(ended),
         diverged=sum(run.status == "diverged" for run in ended),
-        late=interval(mean, late.mean(axis=1, keepdims=True), seed=seed),
-        share=interval(
-            mean, (late >= solved).mean(axis=1, keepdims=True), seed=seed, bounds=(0, 1)
-        ),
+        late=_mean(late, seed=seed),
+        share=_mean(late >= solved, seed=seed, bounds=(0, 1)),
         succeeded=int((~np.isnan(worst)).sum()),
-        worst=float(np.nanmin(worst)) if not np.isnan(worst).all() else np.nan,
+        worst=float(np.nanmin(worst)) if np.isfinite(worst).any() else np.nan,
     )
+
+
+def _mean(late: Array, **options: Any) -> Interval:
+    """Return the mean over runs of their means over time."""
+    return interval(mean, late.mean(axis=1, keepdims=True), **options) if len(late) else UNKNOWN
 
 
 def stability_csv(rows: tuple[StabilityRow, ...]) -> bytes:
