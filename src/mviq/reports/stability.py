@@ -85,7 +85,7 @@ def _row(
         runs=len(ended),
         diverged=sum(run.status == "diverged" for run in ended),
         late=_mean(late, seed=seed),
-        share=_mean(late >= solved, seed=seed, bounds=(0, 1)),
+        share=_mean((late >= solved).astype(float), seed=seed, bounds=(0, 1)),
         succeeded=int((~np.isnan(worst)).sum()),
         worst=float(np.nanmin(worst)) if np.isfinite(worst).any() else np.nan,
     )
