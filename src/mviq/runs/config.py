@@ -8,12 +8,29 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
+
+from mviq.env_families import FAMILIES
 
 HASH_LENGTH = 8
 SEEDS = 2**31
 LARGEST = 2**63  # what a library below can count
 MOST_THREADS = 1024  # a library below ends the process if there is no room for them
+_PRESETS = ", ".join(dict.fromkeys(family.preset for family in FAMILIES))
+
+
+class Critic(NamedTuple):
+    """How the value of an action is represented."""
+
+    agent: str  # the class in mviq.agents
+    prefix: str = ""  # what reports put before the name of the algorithm
+    settings: tuple[str, ...] = ()  # the fields that its network takes
+
+
+CRITICS = {
+    "scalar": Critic("MVI"),
+    "quantile": Critic("QRMVI", prefix="QR-", settings=("n_quantiles",)),
+}
 
 
 def option(text: str, *, identity: bool = True) -> Any:
@@ -26,7 +43,7 @@ class Config:
     """Everything that determines a run; ``mviq.runs.resolve`` fills in what is not given."""
 
     env: str = option("Gymnasium id: CartPole-v1, MinAtar/Breakout-v1, ALE/Pong-v5, …")
-    preset: str = option("gym, gym-acrobot, general, minatar or atari", identity=False)
+    preset: str = option(" or ".join(_PRESETS.rsplit(", ", 1)), identity=False)
     given: tuple[str, ...] = option("the settings that do not come from it", identity=False)
     seed: int = option("seed of everything random in the run")
     total_steps: int = option("agent steps of training")
