@@ -10,9 +10,12 @@ from mviq.agents.replay import FrameReplayBuffer
 from mviq.agents.targets import bellman_target
 from mviq.registration import register_minatar
 
+Agent = MVI | QRMVI
+
 __all__ = [
     "MVI",
     "QRMVI",
+    "Agent",
     "DivergenceError",
     "FrameReplayBuffer",
     "MinAtarCNN",

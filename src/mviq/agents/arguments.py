@@ -17,6 +17,7 @@ from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.torch_layers import NatureCNN
 from stable_baselines3.common.type_aliases import TrainFrequencyUnit
 
+from mviq.env_families import ATARI, family_of
 from mviq.tsallis import Family
 
 Acting = Literal["epsilon_greedy", "sample"]
@@ -179,7 +180,8 @@ _RULES: dict[str, Rule] = {
 
 
 def _is_unknown_atari(env: Any) -> bool:
-    return isinstance(env, str) and env.startswith("ALE/") and env not in gym.registry
+    unknown = isinstance(env, str) and env not in gym.registry
+    return unknown and ":" not in env and family_of(env) is ATARI  # module:Id registers itself
 
 
 def _is_path(value: Any) -> bool:

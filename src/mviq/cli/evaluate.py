@@ -10,7 +10,7 @@ from mviq.cli.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mviq.runs.building import Agent
+    from mviq.agents import Agent
     from mviq.runs.config import Config
     from mviq.runs.directory import RunDirectory
     from mviq.runs.evaluation import Episode

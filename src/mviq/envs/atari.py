@@ -124,7 +124,12 @@ class AtariVecEnv(VecEnv):
     """
 
     def __init__(
-        self, game: str, n_envs: int, protocol: Protocol, num_threads: int = 0, **options: Any
+        self,
+        game: str,
+        n_envs: int,
+        protocol: Protocol,
+        render_mode: str = "rgb_array",
+        **options: Any,
     ) -> None:
         from ale_py.vector_env import AtariVectorEnv
         from gymnasium.vector import AutoresetMode
@@ -139,10 +144,9 @@ class AtariVecEnv(VecEnv):
             noop_max=protocol.noops,
             use_fire_reset=protocol.fire,
             reward_clipping=False,
-            num_threads=num_threads,
             **options,
         )
-        self.render_mode = "rgb_array"
+        self.render_mode = render_mode
         super().__init__(
             n_envs, self.games.single_observation_space, self.games.single_action_space
         )

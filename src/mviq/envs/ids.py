@@ -8,21 +8,17 @@ from typing import Any
 
 import gymnasium as gym
 
-from mviq.registration import register_minatar
+from mviq.env_families import ATARI, FAMILIES, OTHER, EnvFamily, family_of
 
-EXTRAS = {"atari": ("ale_py", "cv2"), "box2d": ("Box2D",), "minatar": ("minatar",)}
-"""The modules that an extra of mviq installs."""
 _SUGGESTIONS, _CUTOFF = 3, 0.6
 
 
 def known_ids() -> list[str]:
     """Return the ids of all environments that can be made."""
-    register_minatar()
-    if not _is_missing("atari"):
-        import ale_py
-
-        gym.register_envs(ale_py)
-    return sorted(env_id for env_id, spec in gym.registry.items() if _missing_extra(spec) is None)
+    for family in FAMILIES:
+        if family.plugin and not _is_missing(family):
+            gym.register_envs(importlib.import_module(family.package))
+    return sorted(i for i, spec in gym.registry.items() if not _is_missing(_registered_as(spec)))
 
 
 def game_of(env_id: str) -> str | None:
@@ -32,7 +28,7 @@ def game_of(env_id: str) -> str | None:
     ('space_invaders', 'breakout', None)
     """
     name = env_id.rpartition(":")[2]
-    if name not in known_ids() or _package(gym.registry[name]) != "ale_py":
+    if name not in known_ids() or _registered_as(gym.registry[name]) is not ATARI:
         return None
     return str(gym.registry[name].kwargs["game"])
 
@@ -47,13 +43,13 @@ def check_known(env_id: Any) -> None:
     known = known_ids()
     if name in known:
         return
-    if name in gym.registry:
-        raise ValueError(f"{name} needs an extra: {_install(_missing_extra(gym.registry[name]))}")
-    if _is_atari(name) and _is_missing("atari"):
-        raise ValueError(f"{name} needs an extra: {_install('atari')}")
+    registered = name in gym.registry
+    family = _registered_as(gym.registry[name]) if registered else family_of(name)
+    if registered or (family.plugin and _is_missing(family)):
+        raise ValueError(f"{name} needs an extra: {_install(family.extra)}")
     close = _closest(name, known)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
-    missing = list(filter(_is_missing, EXTRAS))
+    missing = sorted(family.extra for family in FAMILIES if _is_missing(family))
     more = f" More environments come with {_install(','.join(missing))}." if missing else ""
     raise ValueError(f"there is no environment {name!r}{hint}{more}")
 
@@ -94,31 +90,21 @@ def _version(env_id: str) -> int:
     return int(found[1]) if found else -1
 
 
-def _is_atari(env_id: str) -> bool:
-    return env_id.startswith("ALE/") or "NoFrameskip" in env_id
-
-
 def _is_old_atari(env_id: str) -> bool:
-    return _package(gym.registry[env_id]) == "ale_py" and not env_id.startswith("ALE/")
+    spec = gym.registry[env_id]
+    return _registered_as(spec) is ATARI and spec.namespace is None
 
 
-def _package(spec: Any) -> str:
-    return str(spec.entry_point).partition(".")[0]
+def _registered_as(spec: Any) -> EnvFamily:
+    """Return the family of a registered environment by where its code is, whatever its id."""
+    code = str(spec.entry_point)
+    owners = (family for family in FAMILIES if family.package and code.startswith(family.package))
+    return next(owners, OTHER)
 
 
-def _missing_extra(spec: Any) -> str | None:
-    """Return the extra that an environment still needs."""
-    needed = {
-        "minatar": spec.namespace == "MinAtar",
-        "atari": _package(spec) == "ale_py",
-        "box2d": ".box2d." in str(spec.entry_point),
-    }
-    return next((extra for extra, needs in needed.items() if needs and _is_missing(extra)), None)
+def _is_missing(family: EnvFamily) -> bool:
+    return any(find_spec(module) is None for module in family.modules)
 
 
-def _is_missing(extra: str) -> bool:
-    return any(find_spec(module) is None for module in EXTRAS[extra])
-
-
-def _install(extra: str | None) -> str:
+def _install(extra: str) -> str:
     return f"pip install 'mviq[{extra}]'"

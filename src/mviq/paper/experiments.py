@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
+from mviq import env_families
+
 Scale: TypeAlias = Literal["smoke", "small", "full"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
 TIMES = "smoke takes about a minute, small about an hour on two cores; full is for a cluster"
@@ -52,7 +54,7 @@ class Experiment:
         >>> ATARI.stand_in("small"), ATARI.stand_in("full")
         ('on MinAtar in the place of Atari', '')
         """
-        small = self.at(scale)["environments"][0].startswith("MinAtar/")
+        small = env_families.family_of(self.at(scale)["environments"][0]) is env_families.MINATAR
         return "on MinAtar in the place of Atari" if small else ""
 
     def cost(self, scale: Scale) -> str:

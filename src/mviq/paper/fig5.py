@@ -13,6 +13,7 @@ import numpy as np
 from mviq.drawing.figures import draw
 from mviq.drawing.panels import FigureData, Panel, Series
 from mviq.drawing.style import looks
+from mviq.env_families import ATARI, family_of, reference_of
 from mviq.paper.experiments import M_VI, TSALLIS_VI
 from mviq.paper.fig4 import OURS
 from mviq.paper.learning import Learning, above, in_words, learning, unitless
@@ -20,7 +21,6 @@ from mviq.paper.reproduction import Data, Finding, Reproduction
 from mviq.reports.reading import StudyData
 from mviq.reports.statistics import (
     Interval,
-    atari_reference,
     interval,
     percent_improvement,
     referenced_improvement,
@@ -93,7 +93,7 @@ def short(name: str) -> str:
     >>> short("ALE/Pong-v5"), short("MinAtar/Asterix-v1")
     ('Pong', 'MinAtar/Asterix-v1')
     """
-    return name.removeprefix("ALE/").removesuffix("-v5")
+    return ATARI.game(name) if family_of(name) is ATARI else name
 
 
 def _improvement(results: Learning, baseline: str) -> Improvement:
@@ -128,7 +128,7 @@ def _rows(over: Improvement) -> list[tuple[str, str, float, float, float, float]
 
 def _referenced(over: Improvement) -> Array:
     """Return the improvement in percent of the range from random to human play, or NaN."""
-    references = [one for env in over.games if (one := atari_reference(env)) is not None]
+    references = [one for env in over.games if (one := reference_of(env)) is not None]
     if not references or len(references) < len(over.games):
         return np.full(len(over.games), np.nan)
     low, high = zip(*references, strict=True)

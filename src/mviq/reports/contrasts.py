@@ -4,11 +4,11 @@ import numpy as np
 
 from mviq.drawing.panels import SHARES, FigureData, Panel, Series
 from mviq.drawing.style import looks
+from mviq.env_families import reference_of
 from mviq.reports.comparison import FEW_RUNS, Comparison, Environment
 from mviq.reports.statistics import (
     Interval,
     Row,
-    atari_reference,
     interval,
     percent_improvement,
     performance_profile,
@@ -154,7 +154,7 @@ def _percent(
 ) -> Interval:
     """Return the improvement in one environment with its interval."""
     final = {name: environment.final(name, comparison.choices) for name in environment.curves}
-    reference = atari_reference(environment.env)
+    reference = reference_of(environment.env)
 
     def estimator(new: Array, old: Array) -> Array:
         if not safe:

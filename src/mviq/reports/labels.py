@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mviq.runs.config import CRITICS
 from mviq.runs.overrides import FIELDS
 from mviq.studies.plan import spoken
 
@@ -38,8 +39,8 @@ def labels_of(runs: Sequence[Settings]) -> list[str]:
 
 def _name(run: Settings) -> str:
     name = str(_NAMES.get(run["algorithm"], run["algorithm"]))
-    name = name.replace("{q}", spoken(run.get("q")))
-    return f"QR-{name}" if run.get("critic") == "quantile" else name
+    critic = CRITICS.get(run.get("critic", ""))
+    return (critic.prefix if critic else "") + name.replace("{q}", spoken(run.get("q")))
 
 
 def _differing(runs: Sequence[Settings]) -> list[str]:

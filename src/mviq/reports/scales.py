@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mviq.reports.statistics import atari_reference, normalised
+from mviq.env_families import reference_of
+from mviq.reports.statistics import normalised
 from mviq.reports.statistics.checks import Array
 
 
@@ -36,7 +37,7 @@ def scale_of(envs: Sequence[str], finals: Sequence[Array]) -> Scale:
     >>> scale_of(["ALE/Pong-v5"], [np.array([3.0])]).high
     array([14.6])
     """
-    references = [reference for env in envs if (reference := atari_reference(env)) is not None]
+    references = [reference for env in envs if (reference := reference_of(env)) is not None]
     if references and len(references) == len(envs):
         explanation = (
             "Scores are human-normalised: 0 is random play, 1 a human tester "

@@ -2,9 +2,9 @@
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from gymnasium import error, spaces
@@ -12,23 +12,35 @@ from stable_baselines3.common.preprocessing import get_flattened_obs_dim
 from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import VecEnv
 
-from mviq import envs
-from mviq.agents import MVI, QRMVI, FrameReplayBuffer, MinAtarCNN, RescaledExtractor
-from mviq.runs.config import Config, family_fields
+from mviq import agents, envs
+from mviq.agents import Agent, FrameReplayBuffer, MinAtarCNN, RescaledExtractor
+from mviq.runs.config import CRITICS, Config, family_fields
 from mviq.runs.directory import RunError
 from mviq.runs.presets import COMMON
 from mviq.runs.replay_log import rings
 
-Agent = MVI | QRMVI
+
+class Network(NamedTuple):
+    """What a network needs, and the arguments with which an agent has it."""
+
+    policy: str
+    smallest: int = 0  # pixels a side of its pictures; 0 for any observations
+    policy_kwargs: Mapping[str, Any] = {}
+    replay: Mapping[str, Any] = {}
+
+
+NETWORKS = {
+    "mlp": Network("MlpPolicy"),
+    "minatar": Network("CnnPolicy", 3, {"features_extractor_class": MinAtarCNN}),
+    "nature": Network("CnnPolicy", 36, replay={"replay_buffer_class": FrameReplayBuffer}),
+}
 
 
 def make_env(config: Config, n_envs: int, seed: int, evaluation: bool, **options: Any) -> VecEnv:
     """Return environments of a run, for training or for evaluation."""
     atari = {"protocol": config.protocol, "backend": config.backend}
-    if envs.game_of(config.env) is not None:
+    if envs.game_of(config.env) is not None or any(atari[x] != COMMON[x].value for x in atari):
         options |= atari
-    elif atari != {name: COMMON[name].value for name in atari}:
-        raise ValueError(f"protocol and backend are for Atari; {config.env} is something else")
     try:
         env = envs.make(config.env, n_envs, seed=seed, evaluation=evaluation, **options)
     except (error.Error, ImportError) as reason:  # something it needs is not installed
@@ -40,9 +52,8 @@ def make_env(config: Config, n_envs: int, seed: int, evaluation: bool, **options
 
 def make_agent(config: Config, env: VecEnv) -> Agent:
     """Return the agent of a run, untrained."""
-    agent_class = MVI if config.critic == "scalar" else QRMVI
-    return agent_class(
-        "MlpPolicy" if config.network == "mlp" else "CnnPolicy",
+    return _agent_class(config)(
+        NETWORKS[config.network].policy,
         env,
         acting=config.acting,
         value_limit=config.value_limit,
@@ -66,6 +77,11 @@ def make_agent(config: Config, env: VecEnv) -> Agent:
     )
 
 
+def _agent_class(config: Config) -> type[Agent]:
+    agent_class: type[Agent] = getattr(agents, CRITICS[config.critic].agent)
+    return agent_class
+
+
 def _learning_rate(config: Config) -> float | LinearSchedule:
     if config.learning_rate_end is None:
         return config.learning_rate
@@ -73,10 +89,9 @@ def _learning_rate(config: Config) -> float | LinearSchedule:
 
 
 def _replay(config: Config) -> dict[str, Any]:
-    """Return the arguments on replay: stacked frames are stored once."""
-    frames = {"replay_buffer_class": FrameReplayBuffer} if config.network == "nature" else {}
     stored = {"handle_timeout_termination": config.time_limit == "bootstrap"}
-    return {"n_steps": config.n_steps, "replay_buffer_kwargs": stored, **frames}
+    own = NETWORKS[config.network].replay
+    return {"n_steps": config.n_steps, "replay_buffer_kwargs": stored, **own}
 
 
 def _policy_kwargs(config: Config) -> dict[str, Any]:
@@ -84,17 +99,14 @@ def _policy_kwargs(config: Config) -> dict[str, Any]:
         "net_arch": list(config.hidden),
         "optimizer_class": torch.optim.Adam,
         "optimizer_kwargs": {"eps": config.adam_epsilon},
+        **NETWORKS[config.network].policy_kwargs,
     }
-    if config.network == "minatar":
-        options["features_extractor_class"] = MinAtarCNN
     if config.observation_bounds != "none":
         own = config.observation_bounds == "space"
         bounds = None if own else list(config.observation_bounds)
         options["features_extractor_class"] = RescaledExtractor
         options["features_extractor_kwargs"] = {"bounds": bounds}
-    if config.critic == "quantile":
-        options["n_quantiles"] = config.n_quantiles
-    return options
+    return options | {name: getattr(config, name) for name in CRITICS[config.critic].settings}
 
 
 def device_of(config: Config) -> torch.device:
@@ -154,8 +166,8 @@ def _check_spaces(config: Config, env: VecEnv) -> None:
     if not isinstance(env.observation_space, spaces.Box | spaces.Discrete):
         raise ValueError(f"{config.env}: observations {env.observation_space} are not supported")
     shape = env.observation_space.shape or ()
-    wanted = {"nature": (3, 36), "minatar": (3, 3)}.get(config.network)
-    if wanted is not None and (len(shape) != wanted[0] or min(shape[1:]) < wanted[1]):
+    smallest = NETWORKS[config.network].smallest
+    if smallest and (len(shape) != 3 or min(shape[1:]) < smallest):
         raise ValueError(f"network {config.network} needs pictures, {config.env} gives {shape}")
     bounds = config.observation_bounds
     if bounds == "none":
@@ -172,9 +184,8 @@ def _check_spaces(config: Config, env: VecEnv) -> None:
 
 def load_agent(config: Config, path: Any) -> Agent:
     """Return a saved agent of a run, to act and not to learn: it has no room for replay."""
-    agent_class = MVI if config.critic == "scalar" else QRMVI
     least = config.n_envs * config.n_steps
-    return agent_class.load(path, device=device_of(config), buffer_size=least)
+    return _agent_class(config).load(path, device=device_of(config), buffer_size=least)
 
 
 @contextmanager

@@ -8,13 +8,30 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
+from mviq.env_families import FAMILIES
+
+PRESET_NAMES = tuple(dict.fromkeys(family.preset for family in FAMILIES))
 HASH_LENGTH = 8
 FEW = 3  # evaluations; a curve of fewer says little
 SEEDS = 2**31
 LARGEST = 2**63  # what a library below can count
 MOST_THREADS = 1024  # a library below ends the process if there is no room for them
+
+
+class Critic(NamedTuple):
+    """How the value of an action is represented."""
+
+    agent: str  # the class in mviq.agents
+    prefix: str = ""  # what reports put before the name of the algorithm
+    settings: tuple[str, ...] = ()  # the fields that its network takes
+
+
+CRITICS = {
+    "scalar": Critic("MVI"),
+    "quantile": Critic("QRMVI", prefix="QR-", settings=("n_quantiles",)),
+}
 
 
 def option(text: str, *, identity: bool = True) -> Any:
@@ -27,7 +44,9 @@ class Config:
     """Everything that determines a run; ``mviq.runs.resolve`` fills in what is not given."""
 
     env: str = option("Gymnasium id: CartPole-v1, MinAtar/Breakout-v1, ALE/Pong-v5, …")
-    preset: str = option("set of defaults (chosen by the environment)", identity=False)
+    preset: str = option(
+        f"set of defaults: {', '.join(PRESET_NAMES)} (chosen by the environment)", identity=False
+    )
     given: tuple[str, ...] = option("settings given explicitly, not by the preset", identity=False)
     seed: int = option("seed of everything random in the run")
     total_steps: int = option("agent steps of training")

@@ -12,6 +12,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from mviq.env_families import FAMILIES
 from mviq.runs.config import Config
 from mviq.runs.overrides import as_yaml, read_file
 from mviq.runs.presets import resolve
@@ -19,7 +20,7 @@ from mviq.storage import write_durably
 
 PACKAGES = (
     *("mviq", "torch", "numpy", "gymnasium", "stable-baselines3", "sb3-contrib", "numba"),
-    *("ale-py", "minatar", "opencv-python-headless"),
+    *(name for family in FAMILIES for name in family.modules.values()),
 )
 
 

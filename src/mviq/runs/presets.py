@@ -5,12 +5,12 @@ what we took instead and from whom. What depends on the length of a run is a fun
 """
 
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
+from mviq.env_families import family_of
 from mviq.runs.config import LARGEST, Config, fits
 
 TABLE_1, TABLE_2 = "Table 1 of the paper", "Table 2 of the paper"
@@ -186,23 +186,6 @@ PRESETS = {
 }
 
 
-def preset_of(env: str) -> str:
-    """Return the name of the preset for an environment.
-
-    >>> [preset_of(env) for env in ("CartPole-v1", "Acrobot-v1", "MinAtar/Asterix-v1")]
-    ['gym', 'gym-acrobot', 'minatar']
-    >>> preset_of("ALE/Pong-v5"), preset_of("ale_py:ALE/Pong-v5"), preset_of("LunarLander-v3")
-    ('atari', 'atari', 'general')
-    """
-    name = env.rpartition(":")[2]  # without the module that registers it
-    if name.startswith("MinAtar/"):
-        return "minatar"
-    if name.startswith("ALE/") or "NoFrameskip" in name:
-        return "atari"
-    small = re.fullmatch(r"(CartPole|Acrobot)-v\d+", name)
-    return {"CartPole": "gym", "Acrobot": "gym-acrobot"}[small[1]] if small else "general"
-
-
 def defaults(
     env: str,
     algorithm: str | None = None,
@@ -213,7 +196,7 @@ def defaults(
 
     Some depend on how long it is; without ``total_steps`` it is as long as the preset says.
     """
-    name = preset_of(env) if preset is None else preset
+    name = family_of(env).preset if preset is None else preset
     if name not in PRESETS:
         raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}")
     chosen = COMMON["algorithm"].value if algorithm is None else algorithm

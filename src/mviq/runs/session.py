@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 
-from mviq.agents import DivergenceError
+from mviq.agents import Agent, DivergenceError
 from mviq.runs import state
-from mviq.runs.building import Agent, make_agent, make_env
+from mviq.runs.building import make_agent, make_env
 from mviq.runs.checkpoint import Checkpoint, Checkpoints, DamagedError
 from mviq.runs.config import Config, remarks
 from mviq.runs.directory import Result, RunDirectory, RunError

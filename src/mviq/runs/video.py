@@ -14,7 +14,8 @@ import numpy as np
 from gymnasium.error import DependencyNotInstalled
 from stable_baselines3.common.vec_env import VecEnv
 
-from mviq.runs.building import Agent, make_env
+from mviq.agents import Agent
+from mviq.runs.building import make_env
 from mviq.runs.config import Config
 from mviq.runs.directory import RunError
 from mviq.runs.evaluation import Episode, Way, actions
@@ -30,7 +31,7 @@ def play(
     agent: Agent, config: Config, seed: int, way: Way = "greedy"
 ) -> Iterator[tuple[Picture, Episode]]:
     """Play one episode, and yield its pictures with the return and length so far."""
-    env = make_env(config, 1, seed, evaluation=True, **_rendering(config))
+    env = make_env(config, 1, seed, evaluation=True, render_mode="rgb_array")
     generator = np.random.default_rng(seed)
     total, length, over = 0.0, 0, False
     try:
@@ -43,11 +44,6 @@ def play(
         yield picture, Episode(total, length)  # a new episode has begun, and is not shown
     finally:
         env.close()
-
-
-def _rendering(config: Config) -> dict[str, Any]:
-    vector = config.network == "nature" and config.backend == "vector"
-    return {} if vector else {"render_mode": "rgb_array"}
 
 
 def _picture(env: VecEnv) -> Picture:

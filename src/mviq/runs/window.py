@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mviq.runs.building import Agent
+from mviq.agents import Agent
 from mviq.runs.config import Config
 from mviq.runs.directory import RunError
 from mviq.runs.evaluation import Episode, Way

@@ -19,28 +19,19 @@ from mviq.reports.statistics.estimates import (
     task_means,
 )
 from mviq.reports.statistics.intervals import Interval, curve_interval, interval
-from mviq.reports.statistics.scores import (
-    ATARI,
-    Reference,
-    atari_game,
-    atari_reference,
-    human_normalised,
-    normalised,
-)
+from mviq.reports.statistics.scores import ATARI, atari_game, human_normalised, normalised
 from mviq.reports.statistics.summary import Row, improvements, summarise
 
 __all__ = [
     "ATARI",
     "Aligned",
     "Interval",
-    "Reference",
     "Row",
     "RunCurve",
     "align",
     "along_curve",
     "area_under_curve",
     "atari_game",
-    "atari_reference",
     "comparable",
     "curve_interval",
     "human_normalised",

@@ -1,0 +1,60 @@
+"""The tables of choices agree with what else names the same choices."""
+
+import tomllib
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from mviq import agents
+from mviq.env_families import ATARI, FAMILIES, MINATAR, OTHER, family_of, reference_of
+from mviq.runs.building import NETWORKS
+from mviq.runs.config import CRITICS
+from mviq.runs.overrides import FIELDS
+from mviq.runs.presets import PRESETS
+
+PROJECT = Path(__file__).parents[1] / "pyproject.toml"
+
+
+@pytest.mark.parametrize(
+    ("env_id", "family"),
+    [
+        ("ALE/Pong-v5", ATARI),
+        ("ale_py:ALE/Pong-v5", ATARI),
+        ("PongNoFrameskip-v4", ATARI),
+        ("MinAtar/Breakout-v1", MINATAR),
+        ("FrozenLake-v1", OTHER),
+        ("mine:Breakout-v1", OTHER),
+        ("phys2d/CartPole-v1", OTHER),
+    ],
+)
+def test_an_id_has_one_family(env_id, family):
+    assert family_of(env_id) is family
+
+
+def test_every_family_has_a_preset_and_every_preset_a_family():
+    assert {family.preset for family in FAMILIES} == set(PRESETS)
+
+
+def test_an_extra_installs_the_modules_of_its_family():
+    extras = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
+    for family in FAMILIES:
+        installed = [package.split(">=")[0] for package in extras.get(family.extra, [])]
+        assert sorted(installed) == sorted(family.modules.values())
+
+
+def test_only_games_with_published_scores_have_references():
+    assert reference_of("ALE/Pong-v5") == reference_of("PongNoFrameskip-v4") == (-20.7, 14.6)
+    assert reference_of("MinAtar/Breakout-v1") is reference_of("CartPole-v1") is None
+
+
+@pytest.mark.parametrize(("name", "table"), [("critic", CRITICS), ("network", NETWORKS)])
+def test_the_values_of_a_setting_are_the_rows_of_its_table(name, table):
+    assert get_args(FIELDS[name].type) == tuple(table)
+
+
+def test_a_critic_names_its_agent_and_its_settings():
+    assert {getattr(agents, critic.agent) for critic in CRITICS.values()} == {
+        *get_args(agents.Agent)
+    }
+    assert all(FIELDS.keys() >= set(critic.settings) for critic in CRITICS.values())
