@@ -8,8 +8,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from mviq import envs
 from mviq.agents import MVI, QRMVI, FrameReplayBuffer, MinAtarCNN
+from mviq.env_families import MINATAR_GAMES, STEP_LIMIT
 from mviq.envs.atari import AtariVecEnv
-from mviq.registration import MINATAR_GAMES, STEP_LIMIT
 
 
 def play(env, steps, seed=0):

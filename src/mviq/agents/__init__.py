@@ -8,7 +8,7 @@ from mviq.agents.networks import MinAtarCNN, RescaledExtractor
 from mviq.agents.qrmvi import QRMVI
 from mviq.agents.replay import FrameReplayBuffer
 from mviq.agents.targets import bellman_target
-from mviq.registration import register_minatar
+from mviq.env_families import register_minatar
 
 Agent = MVI | QRMVI
 

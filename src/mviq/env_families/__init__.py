@@ -1,7 +1,8 @@
 """Families of environments: one table that says all that a family has of its own.
 
 How its ids are recognised, what to install, which preset it gets, which reference scores it has.
-Reports and the command line's help read it too, so it imports no learning library.
+Reports and the command line's help read it too, so it imports no learning library. An environment's
+own modules are loaded when it is made.
 """
 
 import re
@@ -28,6 +29,14 @@ class EnvFamily(NamedTuple):
         return re.sub(self.affixes, "", env_id)
 
 
+MINATAR_GAMES = {
+    "Asterix": "asterix",
+    "Breakout": "breakout",
+    "Freeway": "freeway",
+    "Seaquest": "seaquest",
+    "SpaceInvaders": "space_invaders",
+}
+STEP_LIMIT = 27_000  # Atari's usual 108 000 frames at four frames a step; the games have none
 MINATAR = EnvFamily(
     "MinAtar/", "minatar", "minatar", {"minatar": "minatar"}, package="mviq.envs.minatar"
 )
@@ -55,6 +64,20 @@ FAMILIES = (
     *(BOX2D, MINATAR, ATARI, OTHER),
 )
 """The first whose expression matches an id is the family of the environment."""
+
+
+def register_minatar() -> None:
+    """Make the five games known to Gymnasium; doing so again changes nothing."""
+    import gymnasium as gym
+
+    for name, game in MINATAR_GAMES.items():
+        if f"MinAtar/{name}-v1" not in gym.registry:
+            gym.register(
+                f"MinAtar/{name}-v1",
+                f"{MINATAR.package}:MinAtarEnv",
+                max_episode_steps=STEP_LIMIT,
+                kwargs={"game": game},
+            )
 
 
 def family_of(env_id: str) -> EnvFamily:

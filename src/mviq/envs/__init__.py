@@ -1,10 +1,10 @@
 """Environments by their Gymnasium id: classic control, MinAtar and Atari."""
 
+from mviq.env_families import register_minatar
 from mviq.envs.atari import PROTOCOLS, AtariVecEnv, Protocol
 from mviq.envs.by_id import make
 from mviq.envs.ids import game_of, known_ids
 from mviq.envs.minatar import MinAtarEnv
-from mviq.registration import register_minatar
 
 __all__ = ["PROTOCOLS", "AtariVecEnv", "MinAtarEnv", "Protocol", "game_of", "known_ids", "make"]
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
 
+import gymnasium as gym
 import numpy as np
 from stable_baselines3.common.atari_wrappers import (
     ClipRewardEnv,
@@ -93,12 +94,8 @@ def _wrapped(game: str, n_envs: int, protocol: Protocol, **options: Any) -> VecE
 
 def _id_of(game: str) -> str:
     """Return the id of a game; TicTacToe3D shows that it cannot be made of the ROM's name."""
-    import ale_py
-    import gymnasium
-
-    gymnasium.register_envs(ale_py)
-    registered = (i for i, spec in gymnasium.registry.items() if spec.kwargs.get("game") == game)
-    return next(env_id for env_id in registered if env_id.startswith("ALE/"))
+    current = (spec for spec in gym.registry.values() if spec.namespace == "ALE")
+    return next(spec.id for spec in current if spec.kwargs["game"] == game)
 
 
 def _wrap(env: Any, protocol: Protocol) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from mviq import env_families
+from mviq.env_families import MINATAR, MINATAR_GAMES, family_of
 
 Scale: TypeAlias = Literal["smoke", "small", "full"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
@@ -25,9 +25,6 @@ GAMES = (
 )
 """The paper does not list its 35 games. Ours: the 26 of Atari 100k (Kaiser et al. 2020), among
 which are all that the paper names, and nine more of the first 49 (Mnih et al. 2015)."""
-
-MINATAR = ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders")
-"""MinAtar's reductions of Atari games, which stand for them where an hour must do."""
 
 M_VI, TSALLIS_VI = "M-VI", "Tsallis-VI"
 
@@ -54,7 +51,7 @@ class Experiment:
         >>> ATARI.stand_in("small"), ATARI.stand_in("full")
         ('on MinAtar in the place of Atari', '')
         """
-        small = env_families.family_of(self.at(scale)["environments"][0]) is env_families.MINATAR
+        small = family_of(self.at(scale)["environments"][0]) is MINATAR
         return "on MinAtar in the place of Atari" if small else ""
 
     def cost(self, scale: Scale) -> str:
@@ -170,7 +167,7 @@ ATARI = Experiment(
             },
         },
         "small": {
-            "environments": [f"MinAtar/{game}-v1" for game in MINATAR],
+            "environments": [f"MinAtar/{game}-v1" for game in MINATAR_GAMES],
             "seeds": 3,
             "settings": {"total_steps": 150_000, "eval_every": 15_000, "epsilon_fraction": 0.2},
         },
