@@ -40,9 +40,12 @@ def test_the_table_in_the_document_is_that_of_the_files(name, document):
     assert table(name) in (ROOT / document).read_text(encoding="utf-8"), table(name)
 
 
-@pytest.mark.parametrize("name", STUDIES)
-def test_every_run_says_what_it_was_and_how_it_ended(name):
-    for place in (ROOT / "results" / name / "runs").iterdir():
+PLANS = sorted(ROOT.glob("results/*/plan.json"))
+
+
+@pytest.mark.parametrize("study", PLANS, ids=lambda path: path.parent.name)
+def test_every_run_says_what_it_was_and_how_it_ended(study):
+    for place in (study.parent / "runs").iterdir():
         directory = RunDirectory(place)
         assert directory.config().name == place.name
         assert directory.result is not None
