@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mviq.reports.comparison import ReportChoices, compare
-from mviq.reports.numbers import shown, with_interval
+from mviq.reports.numbers import percent, shown, with_interval
 from mviq.reports.reading import load_study
 from mviq.reports.stability import stability
 from mviq.runs.directory import RunDirectory
@@ -19,10 +19,6 @@ HEADER = (
     "| algorithm | runs | diverged | mean return after 50 000 steps | share at 475 or more | "
     "lowest evaluation after a first success |\n|---|---|---|---|---|---|\n"
 )
-
-
-def percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
 
 
 def table(name: str) -> str:

@@ -176,24 +176,18 @@ def _print_stability(report: "Report") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from mviq.reports.numbers import shown, with_interval
+    from mviq.reports.numbers import percent, shown, with_interval
 
     for env in dict.fromkeys(row.env for row in report.stability):
         rows = [row for row in report.stability if row.env == env]
         table = Table(title=Text(f"second half of {env}"), box=SIMPLE_HEAD)
         table.add_column("label", overflow="fold")
-        solved = f"≥ {rows[0].solved:g}"
-        for title in ("mean return", solved, "lowest after", "diverged"):
+        solved = f"{rows[0].solved:g}"
+        for title in ("mean return", f"≥ {solved}", "lowest after", "diverged"):
             table.add_column(title, justify="right", no_wrap=True)
         for row in rows:
-            late, share = with_interval(row.late), with_interval(row.share, _percent)
+            late, share = with_interval(row.late), with_interval(row.share, percent)
             cells = [late, share, shown(row.worst), f"{row.diverged} of {row.runs}"]
             table.add_row(*map(Text, [report.looks[row.label].name, *cells]))
-        table.caption = Text(
-            f"lowest after: lowest evaluation after the first of {solved[2:]} or more"
-        )
+        table.caption = Text(f"lowest after: lowest evaluation after the first of {solved} or more")
         Console(highlight=False).print(table)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"

@@ -23,6 +23,15 @@ def shown(value: float) -> str:
     return f"{value:,.{digits}f}".replace(",", "\u202f").replace("-", "−")
 
 
+def percent(share: float) -> str:
+    """Return a share as people say it.
+
+    >>> percent(0.52)
+    '52 %'
+    """
+    return f"{100 * share:.0f} %"
+
+
 def signed(value: float) -> str:
     """Return a difference with its sign.
 

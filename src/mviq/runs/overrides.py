@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from mviq.runs.config import Config, fits, spoken
-from mviq.runs.presets import check_names, source
+from mviq.runs.presets import check_names, sources
 
 FIELDS: dict[str, Field[Any]] = {declared.name: declared for declared in fields(Config)}
 NOTHING = ("none", "null", "")
@@ -187,12 +187,12 @@ def as_yaml(config: Config) -> str:
     """Return a configuration as a YAML file that explains itself and can be given back."""
     import yaml
 
-    lines = []
+    lines, source = [], sources(config)
     for name, declared in FIELDS.items():
         value = getattr(config, name)
         plain = list(value) if isinstance(value, tuple) else value
         written = yaml.safe_dump(
             plain, default_flow_style=True, allow_unicode=True, width=math.inf
         ).split("\n")[0]
-        lines += [f"# {declared.metadata['help']} ({source(config, name)})", f"{name}: {written}"]
+        lines += [f"# {declared.metadata['help']} ({source[name]})", f"{name}: {written}"]
     return "\n".join(lines) + "\n"

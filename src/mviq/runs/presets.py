@@ -226,12 +226,15 @@ def resolve(env: str, preset: str | None = None, **changes: Any) -> Config:
     return Config(**{**values, **changes, "env": env})
 
 
-def source(config: Config, name: str) -> str:
-    """Return where a value of a configuration comes from."""
-    if name in ("env", "given", *config.given):
-        return "given"
+def sources(config: Config) -> dict[str, str]:
+    """Return where every value of a configuration comes from."""
     rest = defaults(config.env, config.algorithm, config.preset, config.total_steps)
-    return rest[name].source if rest[name].value == getattr(config, name) else "given"
+    taken = {
+        name: default.source
+        for name, default in rest.items()
+        if name not in config.given and default.value == getattr(config, name)
+    }
+    return {f.name: taken.get(f.name, "given") for f in fields(config)}
 
 
 def _point_of_the_family(algorithm: str) -> dict[str, Default]:
