@@ -15,11 +15,11 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNorm
 from torch import nn
 
 from mviq.agents import MVI, QRMVI, DivergenceError
+from mviq.agents.acting import step
 from mviq.agents.denormals import _are_flushed, flushed
 from mviq.agents.files import SafeFiles
 from mviq.agents.learner import Learner
 from mviq.agents.replay import TransitionReplayBuffer
-from mviq.agents.rollout import step
 from mviq.tsallis import Family, entropy, munchausen_residual, policy
 from problems import Observed, TableMDP, made
 
@@ -90,7 +90,8 @@ def test_the_short_cut_through_the_network_is_the_network():
         for batch in (1, 64):
             seen = torch.as_tensor(np.stack([space.sample() for _ in range(batch)]))
             before = seen.clone()
-            torch.testing.assert_close(agent._online(seen), agent.quantile_net(seen))
+            outcomes = agent._online.forward(agent._online.prepare(seen))
+            torch.testing.assert_close(outcomes, agent.quantile_net(seen))
             assert torch.equal(seen, before)
 
 
@@ -121,7 +122,7 @@ def test_diagnostics_are_what_they_are_called():
 def test_acting_by_sampling_follows_the_policy(q):
     agent = made(MVI, acting="sample", q=q, temperature=0.05)
     observation = np.array([0.1, -0.2, 0.05, 0.3], np.float32)
-    expected = agent.family.policy(agent._online(torch.as_tensor(observation)[None])[:, 0])[0]
+    expected = agent.family.policy(agent.q_values(observation))[0]
     torch.manual_seed(0)
     actions, _ = agent.predict(np.tile(observation, (20_000, 1)))
     assert actions.mean() == pytest.approx(expected[1].item(), abs=0.015)
@@ -141,7 +142,8 @@ def test_action_values_of_one_observation_and_of_many():
 @AGENTS
 def test_one_level_above_the_base(cls):
     above = cls.__mro__[: cls.__mro__.index(cls.base)]
-    assert [kind.__name__ for kind in above] == [cls.__name__, "Learner", "Actor", "SafeFiles"]
+    parts = ["Learner", "Actor", "Trainer", "SafeFiles"]
+    assert [kind.__name__ for kind in above] == [cls.__name__, *parts]
     assert all(cls.__bases__.count(kind) for kind in above[1:])  # side by side, not in a chain
     assert not issubclass(Learner, SafeFiles)
 

@@ -16,9 +16,10 @@ from problems import TableMDP
 BATCH, ACTIONS = 16, 5
 
 
-def batch(outcomes, seed=0, states=2):
+def batch(outcomes, seed=0):
+    """Return outcomes at s' and s, rewards, actions and whether episodes terminated."""
     generator = torch.Generator().manual_seed(seed)
-    values = torch.randn(states * BATCH, outcomes, ACTIONS, generator=generator) / 10
+    values = torch.randn(2, BATCH, outcomes, ACTIONS, generator=generator) / 10
     rewards = torch.randn(BATCH, 1, generator=generator)
     actions = torch.randint(ACTIONS, (BATCH, 1), generator=generator)
     terminated = (torch.rand(BATCH, 1, generator=generator) < 0.3).float()
@@ -29,12 +30,12 @@ def test_munchausen_dqn_of_vieillard_et_al():
     """Their formula written out: r + α clip(τ log π) + γ (1 − d) Σ π (Q − τ log π)."""
     tau, alpha, low, gamma = 0.03, 0.9, -1.0, 0.99
     values, rewards, actions, terminated = batch(1)
-    following, current = (q.squeeze(1) for q in values.chunk(2))
+    following, current = (q.squeeze(1) for q in values)
     log_pi = log_softmax(current / tau, -1).gather(1, actions)
     pi, log_pi_next = softmax(following / tau, -1), log_softmax(following / tau, -1)
     soft = (pi * (following - tau * log_pi_next)).sum(-1, keepdim=True)
     expected = rewards + alpha * (tau * log_pi).clamp(low, 0) + gamma * (1 - terminated) * soft
-    found = bellman_target(FAMILY["m-vi"], rewards, actions, terminated, gamma, values)
+    found = bellman_target(FAMILY["m-vi"], rewards, actions, terminated, gamma, *values)
     torch.testing.assert_close(found, expected)
 
 
@@ -51,43 +52,43 @@ def test_the_mean_quantile_target_is_the_scalar_target(
     q, form, alpha, temperature, entropy_weight, seed
 ):
     family = Family(q, temperature, alpha, form, entropy_weight=entropy_weight)
-    values, *rest = batch(7, seed, states=1 if alpha == 0 else 2)
-    quantile = bellman_target(family, *rest, 0.9, values)
-    scalar = bellman_target(family, *rest, 0.9, values.mean(1, keepdim=True))
+    values, *rest = batch(7, seed)
+    quantile = bellman_target(family, *rest, 0.9, *values)
+    scalar = bellman_target(family, *rest, 0.9, *values.mean(2, keepdim=True))
     assert quantile.shape == (BATCH, 7)
     torch.testing.assert_close(quantile.mean(1, keepdim=True), scalar)
 
 
 def test_greedy_is_the_target_of_dqn():
-    values, rewards, actions, terminated = batch(1, states=1)
-    found = bellman_target(FAMILY["vi"], rewards, actions, terminated, 0.9, values)
-    best = values.amax(-1)
+    (following, _), rewards, actions, terminated = batch(1)
+    found = bellman_target(FAMILY["vi"], rewards, actions, terminated, 0.9, following)
+    best = following.amax(-1)
     assert torch.equal(found, rewards + (1 - terminated) * 0.9 * best)
 
 
 def test_by_hand():
     """q = 2, τ = 1, Q = (1, ½, −⅕): π = (¾, ¼, 0), ⟨π,Q⟩ = ⅞, S = ⅜; α(½ − ⅞) = −⅜·0.8."""
-    values = torch.tensor([[1.0, 0.5, -0.2]]).expand(2, 1, 3)
+    values = torch.tensor([[[1.0, 0.5, -0.2]]])
     one = torch.ones(1, 1)
     family = Family(2.0, 1.0, munchausen_alpha=0.8)
-    found = bellman_target(family, 2 * one, one.long(), 0 * one, 0.5, values)
+    found = bellman_target(family, 2 * one, one.long(), 0 * one, 0.5, values, values)
     torch.testing.assert_close(found, torch.tensor([[2 - 0.3 + 0.5 * (0.875 + 0.375)]]))
 
 
 def test_a_terminated_state_has_no_future_but_a_munchausen_term():
-    values, rewards, actions, _ = batch(3)
+    (following, current), rewards, actions, _ = batch(3)
     over = torch.ones(BATCH, 1)
     family = Family(q=2.0, temperature=0.5)
-    found = bellman_target(family, rewards, actions, over, 0.99, values)
-    now = values[BATCH:].mean(1)
+    found = bellman_target(family, rewards, actions, over, 0.99, following, current)
+    now = current.mean(1)
     bonus = family.munchausen(now, family.evaluate(now)).gather(1, actions)
     torch.testing.assert_close(found, (rewards + bonus).expand(-1, 3))
 
 
 def test_asks_for_the_states_that_munchausen_needs():
-    values, rewards, actions, terminated = batch(1, states=1)
-    with pytest.raises(ValueError, match="32 states"):
-        bellman_target(Family(), rewards, actions, terminated, 0.9, values)
+    (following, _), rewards, actions, terminated = batch(1)
+    with pytest.raises(ValueError, match="needs the outcomes at s, got None"):
+        bellman_target(Family(), rewards, actions, terminated, 0.9, following)
 
 
 # Three-step returns by hand. q = 2, τ = 1, γ = ½, α = 0.8, and the target network has at states
@@ -131,8 +132,6 @@ def test_three_step_returns_by_hand(change, expected):
         policy_kwargs={"net_arch": []},
         device="cpu",
     )
-    layer = agent.q_net_target.q_net[0]
-    layer.weight.data, layer.bias.data = torch.tensor(N_STEP_VALUES).T.contiguous(), torch.zeros(2)
     one_hot = np.eye(5, dtype=np.float32)
     steps = {step[0]: step for step in N_STEP_TRANSITIONS + change}.values()
     for now, action, reward, then, done, truncated in steps:
@@ -140,9 +139,12 @@ def test_three_step_returns_by_hand(change, expected):
         columns = (np.array([value]) for value in (action, reward, done))
         agent.replay_buffer.add(one_hot[[now]], one_hot[[then]], *columns, infos)
     samples = agent.replay_buffer._get_samples(np.array([0]))
-    with torch.inference_mode():
-        outcomes = agent._target.forward(agent._states(samples)[1])
+    values = torch.tensor(N_STEP_VALUES)
     found = bellman_target(
-        agent.family, samples.rewards, samples.actions, samples.dones, samples.discounts, outcomes
+        *(agent.family, samples.rewards, samples.actions, samples.dones, samples.discounts),
+        *(
+            (states @ values).unsqueeze(1)
+            for states in (samples.next_observations, samples.observations)
+        ),
     )
     assert found.item() == pytest.approx(expected, rel=1e-6)

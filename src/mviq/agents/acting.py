@@ -7,26 +7,21 @@ import torch
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.noise import ActionNoise
-from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.type_aliases import RolloutReturn, TrainFreq, TrainFrequencyUnit
 from stable_baselines3.common.utils import should_collect_more_steps
-from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 from torch import Tensor
 
 from mviq.agents.arguments import Acting
-from mviq.agents.networks import Network
-from mviq.agents.rollout import step, successors
-from mviq.agents.targets import mean_outcome
-from mviq.tsallis import Family
+from mviq.agents.update import Trainer, mean_outcome
 
 
-class Actor(OffPolicyAlgorithm):
+class Actor(Trainer):
     """Acts by the online network: greedy but for ε, or by samples of the policy."""
 
     acting: Acting
-    family: Family
     exploration_rate: float
-    _online: Network
 
     def predict(
         self,
@@ -39,27 +34,30 @@ class Actor(OffPolicyAlgorithm):
         if deterministic or self.acting == "epsilon_greedy":
             return super().predict(observation, state, episode_start, deterministic)
         self.policy.set_training_mode(False)
-        tensor, vectorized = self.policy.obs_to_tensor(observation)
-        with torch.inference_mode():
-            actions = self._choose(mean_outcome(self._online(tensor)))
+        actions = self._choose(self.q_values(observation))
+        vectorized = self.policy.obs_to_tensor(observation)[1]
         return (actions if vectorized else actions[0]), state
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def q_values(self, observations: Any) -> Tensor:
         """Return the action values (batch, actions) of observations, one or a batch."""
-        return mean_outcome(self._online(self.policy.obs_to_tensor(observations)[0]))
+        self._choose_networks()
+        tensor, _ = self.policy.obs_to_tensor(observations)
+        return mean_outcome(self._online.forward(self._online.prepare(tensor)))
 
     def _choose(self, q_values: Tensor) -> np.ndarray[Any, Any]:
         """Return greedy actions, or samples of the policy where acting says so."""
         if self.acting == "sample":
-            q_values = torch.multinomial(self.family.policy(q_values), 1)
-            return np.asarray(q_values.squeeze(1).cpu().numpy())
+            samples = torch.multinomial(self.family.policy(q_values), 1)
+            return np.asarray(samples.squeeze(1).cpu().numpy())
         return np.asarray(q_values.cpu().numpy().argmax(1))
 
     def _sample_action(
         self, learning_starts: int, action_noise: ActionNoise | None = None, n_envs: int = 1
     ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Return exploring actions twice: to take and to store. Draws as Stable-Baselines3 does."""
+        if self._uses_autograd or type(self).predict is not Actor.predict:
+            return super()._sample_action(learning_starts, action_noise, n_envs)
         warming_up = self.num_timesteps < learning_starts
         if warming_up or (
             self.acting == "epsilon_greedy" and np.random.rand() < self.exploration_rate  # noqa: NPY002
@@ -67,7 +65,8 @@ class Actor(OffPolicyAlgorithm):
             actions = np.array([self.action_space.sample() for _ in range(n_envs)])
         else:
             assert self._last_obs is not None
-            actions = self._choose(mean_outcome(self._online.at(self._last_obs)))
+            outcomes = self._online.forward(self._online.prepare(self._last_obs))
+            actions = self._choose(mean_outcome(outcomes))
         return actions, actions
 
     def collect_rollouts(
@@ -83,7 +82,8 @@ class Actor(OffPolicyAlgorithm):
         """Act and store transitions, as Stable-Baselines3 does but without its copies."""
         if env.num_envs > 1 and train_freq.unit is not TrainFrequencyUnit.STEP:
             raise ValueError("train_freq must be in steps where there are several environments")
-        if self._online.has_modes:
+        self._choose_networks()
+        if self._uses_autograd:
             self.policy.set_training_mode(False)
         callback.on_rollout_start()
         num_collected_steps, num_collected_episodes = 0, 0
@@ -119,6 +119,31 @@ class Actor(OffPolicyAlgorithm):
         if self._vec_normalize_env is not None or isinstance(new_obs, dict):
             super()._store_transition(replay_buffer, buffer_action, new_obs, reward, dones, infos)
             return
-        following = successors(new_obs, dones, infos)
+        following = new_obs
+        if dones.any():  # there new_obs is the first observation of the next episode
+            following = new_obs.copy()
+            for i in np.flatnonzero(dones):
+                following[i] = infos[i].get("terminal_observation", new_obs[i])
         replay_buffer.add(self._last_obs, following, buffer_action, reward, dones, infos)  # type: ignore[arg-type]
         self._last_obs = self._last_original_obs = new_obs
+
+
+def step(env: VecEnv, actions: np.ndarray[Any, Any]) -> VecEnvStepReturn:
+    """Return ``env.step(actions)``, by a shorter way for a plain ``DummyVecEnv``.
+
+    ``DummyVecEnv`` makes deep copies of its buffers and of the infos at every step. The infos of
+    a step are new dictionaries already, and an array of observations is copied in one go.
+    """
+    if type(env) is not DummyVecEnv or env.keys != [None]:
+        return env.step(actions)
+    observations = env.buf_obs[None]  # type: ignore[index]
+    for i, single in enumerate(env.envs):
+        observation, env.buf_rews[i], terminated, truncated, info = single.step(actions[i])
+        env.buf_dones[i] = terminated or truncated
+        info["TimeLimit.truncated"] = truncated and not terminated
+        if terminated or truncated:
+            info["terminal_observation"] = observation
+            observation, env.reset_infos[i] = single.reset()
+        observations[i] = observation
+        env.buf_infos[i] = info
+    return observations.copy(), env.buf_rews.copy(), env.buf_dones.copy(), list(env.buf_infos)

@@ -1,9 +1,7 @@
 """What a learning agent says about its policies, and how it says that it has failed."""
 
 import math
-from dataclasses import replace
 
-import torch
 from torch import Tensor
 
 from mviq.tsallis import Family, munchausen_residual
@@ -22,10 +20,7 @@ def policy_diagnostics(family: Family, q_values: Tensor, actions: Tensor) -> dic
     ``gap_minus_log`` is Q − ⟨π,Q⟩ − ln_q π, the left part of the paper's Figure 3.
     """
     at = family.evaluate(q_values)
-    gap, log_policy = (
-        replace(family, form=form, munchausen_alpha=1.0, clip=None).munchausen(q_values, at)
-        for form in _GAP_AND_LOG
-    )
+    gap, log_policy = (family.term(form, q_values, at) for form in _GAP_AND_LOG)
     difference = gap - log_policy / family.temperature
     return {
         "tsallis/entropy": at.entropy.mean().item(),
@@ -44,8 +39,3 @@ def target_residual(family: Family, before: Tensor, after: Tensor) -> dict[str, 
         return {}
     residual = munchausen_residual(family.policy(after), family.policy(before), family.q)
     return {"tsallis/residual": residual.mean().item()}
-
-
-def largest(values: Tensor) -> float:
-    """Return the largest absolute value, NaN if there is one."""
-    return float(torch.linalg.vector_norm(values, math.inf))

@@ -1,12 +1,14 @@
-"""Compiled loops: the quantile Huber loss, and layers of a network for one observation.
+"""Compiled loops: the quantile Huber loss, the layers of small networks, and Adam.
 
-``losses`` and ``layers`` state what they compute.
+``losses`` and ``compiled`` state what they compute. Single precision throughout.
 """
 
+import math
 from typing import Any
 
 import numba
 import numpy as np
+import scipy.linalg.cython_blas  # noqa: F401 - the BLAS of np.dot, whose threads are limited in learn
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
@@ -69,73 +71,132 @@ def quantile_huber(
 
 
 _SUMS_IN_ANY_ORDER = {"reassoc", "nsz", "contract"}
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS_IN_ANY_ORDER)
-def dense(weight: Floats, bias: Floats, x: Floats, rectified: bool) -> Floats:
-    """Return W x + b, and of it the positive part if so wished."""
-    y = np.empty_like(bias)
-    for row in range(len(weight)):
-        total = bias[row]
-        for column in range(len(x)):
-            total += weight[row, column] * x[column]
-        y[row] = 0 if rectified and total < 0 else total
-    return y
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS_IN_ANY_ORDER)
-def convolution(
-    weight: Floats, bias: Floats, x: NDArray[Any], stride: int, rectified: bool
-) -> Floats:
-    """Return the convolution of a picture (channels, height, width), or its positive part.
-
-    Every pixel adds to the places whose filters see it, unless it is zero, as nearly all are on a
-    board of zeros and ones. The innermost loop is over the filters.
-    """
-    filters, channels, rows, columns = weight.shape
-    height, width = (x.shape[1] - rows) // stride + 1, (x.shape[2] - columns) // stride + 1
-    taps = weight.reshape(filters, -1).T.copy()
-    sums = np.empty((height * width, filters), bias.dtype)
-    sums[:] = bias
-    for c in range(channels):
-        for above in range(x.shape[1]):
-            for left in range(x.shape[2]):
-                pixel = bias.dtype.type(x[c, above, left])
-                if pixel == 0:
-                    continue
-                for i in range(above % stride, min(rows, above + 1), stride):
-                    for j in range(left % stride, min(columns, left + 1), stride):
-                        r, s = (above - i) // stride, (left - j) // stride
-                        if r < height and s < width:
-                            tap, place = (c * rows + i) * columns + j, r * width + s
-                            for k in range(filters):
-                                sums[place, k] += pixel * taps[tap, k]
-    y = np.empty((filters, height, width), bias.dtype)
-    for k in range(filters):
-        for r in range(height):
-            for s in range(width):
-                total = sums[r * width + s, k]
-                y[k, r, s] = 0 if rectified and total < 0 else total
-    return y
+_TILE = 64  # numbers of an observation that are moved at a time
+_FEW = 8  # rows of a matrix below which BLAS is slower than a loop
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def patches(x: NDArray[Any], rows: int, columns: int, stride: int) -> Floats:
-    """Return what each weight of a filter sees, (batch, weights, places), of contiguous pictures.
+def columns(rows: NDArray[Any], divisor: Floats, transposed: Floats) -> None:
+    """Write observations (batch, numbers) divided by something as columns (numbers, batch)."""
+    batch, numbers = rows.shape
+    for begin in range(0, numbers, _TILE):
+        end = min(begin + _TILE, numbers)
+        for b in range(batch):
+            for i in range(begin, end):
+                scale = divisor[i if divisor.size > 1 else 0]
+                transposed[i, b] = np.float32(rows[b, i]) / scale
 
-    Unsigned numbers, as they cannot count from the end, make indexing three times as fast.
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def patches(
+    boards: NDArray[Any], size: tuple[int, int], stride: int, divisor: Floats, seen: Floats
+) -> None:
+    """Write what a filter sees, one row for every place and then every board (places, batch).
+
+    ``boards`` has shape (batch, channels, height, width), ``seen`` (places · batch, numbers).
     """
-    batch, channels, high, wide = x.shape
-    height, width = (high - rows) // stride + 1, (wide - columns) // stride + 1
-    seen = np.empty((batch, channels * rows * columns, height * width), np.float32)
-    source, target = x.reshape(-1), seen.reshape(-1)
-    run, apart, place = np.uint64(width), np.uint64(stride), np.uint64(0)
-    for plane in range(batch * channels):
-        for i in range(rows):
-            for j in range(columns):
-                for r in range(height):
-                    begin = np.uint64((plane * high + r * stride + i) * wide + j)
-                    for s in range(run):
-                        target[place + s] = source[begin + s * apart]
-                    place += run
-    return seen
+    batch, channels, high, wide = boards.shape
+    height, width = (high - size[0]) // stride + 1, (wide - size[1]) // stride + 1
+    source, target = boards.reshape(-1), seen.reshape(-1)
+    run, place = np.uint64(size[1]), np.uint64(0)
+    for r in range(height):
+        for s in range(width):
+            for b in range(batch):
+                for c in range(channels):
+                    for i in range(size[0]):
+                        row = ((b * channels + c) * high + r * stride + i) * wide
+                        begin = np.uint64(row + s * stride)
+                        for j in range(run):  # unsigned numbers cannot count from the end: fast
+                            target[place + j] = np.float32(source[begin + j]) / divisor[0]
+                        place += run
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS_IN_ANY_ORDER)
+def dense(weight: Floats, bias: Floats, x: Floats, relu: bool, y: Floats) -> None:
+    """Write W x + b, or its positive part."""
+    outputs, inputs = weight.shape
+    batch = x.shape[1]
+    if batch == 1:
+        y[:, 0] = np.dot(weight, np.ascontiguousarray(x[:, 0]))
+    elif outputs <= _FEW:  # BLAS is slow with matrices of a few rows
+        y[:] = 0
+        for i in range(outputs):
+            for j in range(inputs):
+                for b in range(batch):
+                    y[i, b] += weight[i, j] * x[j, b]
+    else:
+        np.dot(weight, x, y)
+    for i in range(outputs):
+        for b in range(batch):
+            total = y[i, b] + bias[i]
+            y[i, b] = max(total, np.float32(0)) if relu else total
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS_IN_ANY_ORDER)
+def dense_backward(
+    weight: Floats,
+    x: Floats,
+    y: Floats,
+    relu: bool,
+    slope: Floats,
+    weight_gradient: Floats,
+    bias_gradient: Floats,
+    input_gradient: Floats,
+) -> None:
+    """Write the gradients, given ``slope``, that of y, which is overwritten.
+
+    That of the input is left out if its array is empty.
+    """
+    outputs, inputs = weight.shape
+    for i in range(outputs):
+        total = np.float32(0)
+        for b in range(x.shape[1]):
+            slope[i, b] = slope[i, b] if y[i, b] > 0 or not relu else np.float32(0)
+            total += slope[i, b]
+        bias_gradient[i] = total
+    if outputs <= _FEW:
+        for i in range(outputs):
+            for j in range(inputs):
+                total = np.float32(0)
+                for b in range(x.shape[1]):
+                    total += slope[i, b] * x[j, b]
+                weight_gradient[i, j] = total
+    else:
+        np.dot(slope, x.T, weight_gradient)
+    if input_gradient.size > 0:
+        np.dot(weight.T, slope, input_gradient)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS_IN_ANY_ORDER)
+def sum_of_squares(x: Floats) -> float:
+    """Return Σx², summed in double precision."""
+    total = 0.0
+    for i in range(x.size):
+        total += np.float64(x[i]) * np.float64(x[i])
+    return total
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def adam(
+    weight: Floats,
+    gradient: Floats,
+    mean: Floats,
+    square: Floats,
+    step: Floats,
+    learning_rate: float,
+    beta_mean: float,
+    beta_square: float,
+    epsilon: float,
+) -> None:
+    """Do one step of Adam (Kingma and Ba, 2015) on vectors, as PyTorch's fused version does."""
+    step[()] += 1
+    keep, forget = np.float32(beta_mean), np.float32(1 - beta_mean)
+    keep_square, forget_square = np.float32(beta_square), np.float32(1 - beta_square)
+    size = np.float32(learning_rate / (1 - beta_mean ** np.float64(step[()])))
+    root = np.float32(math.sqrt(1 - beta_square ** np.float64(step[()])))
+    least = np.float32(epsilon)
+    for i in range(weight.size):
+        g = gradient[i]
+        mean[i] = keep * mean[i] + forget * g
+        square[i] = keep_square * square[i] + forget_square * g * g
+        weight[i] -= size * mean[i] / (np.sqrt(square[i]) / root + least)

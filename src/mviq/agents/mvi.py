@@ -2,15 +2,15 @@
 
 from stable_baselines3 import DQN
 from stable_baselines3.common.policies import BasePolicy
-from torch import Tensor
 
 from mviq.agents.acting import Actor
 from mviq.agents.files import SafeFiles
 from mviq.agents.learner import Learner
 from mviq.agents.losses import huber
+from mviq.agents.update import Trainer
 
 
-class MVI(Learner, Actor, SafeFiles, DQN):
+class MVI(Learner, Actor, Trainer, SafeFiles, DQN):
     """Deep MVI(q): DQN with the regularised target of the MVI(q) family.
 
         y = r + α m(s,a) + γ(1−d) [ ⟨π,Q⟩ + c τ S_q(π) ](s'),   π the Tsallis policy of Q
@@ -33,9 +33,7 @@ class MVI(Learner, Actor, SafeFiles, DQN):
     """
 
     base = DQN
+    _loss = staticmethod(huber)
 
     def _networks(self) -> tuple[BasePolicy, BasePolicy]:
         return self.q_net, self.q_net_target
-
-    def _loss(self, predicted: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        return huber(predicted, target)

@@ -2,15 +2,15 @@
 
 from sb3_contrib import QRDQN
 from stable_baselines3.common.policies import BasePolicy
-from torch import Tensor
 
 from mviq.agents.acting import Actor
 from mviq.agents.files import SafeFiles
 from mviq.agents.learner import Learner
 from mviq.agents.losses import quantile_huber
+from mviq.agents.update import Trainer
 
 
-class QRMVI(Learner, Actor, SafeFiles, QRDQN):
+class QRMVI(Learner, Actor, Trainer, SafeFiles, QRDQN):
     """Deep MVI(q) on quantiles of the return: QR-DQN with the target of the MVI(q) family.
 
         y_j = r + α m(s,a) + γ(1−d) [ Σ_b π(b|s') z_j(s',b) + c τ S_q(π(·|s')) ],   Q = mean_j z_j
@@ -24,9 +24,7 @@ class QRMVI(Learner, Actor, SafeFiles, QRDQN):
     """
 
     base = QRDQN
+    _loss = staticmethod(quantile_huber)
 
     def _networks(self) -> tuple[BasePolicy, BasePolicy]:
         return self.quantile_net, self.quantile_net_target
-
-    def _loss(self, predicted: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        return quantile_huber(predicted, target)

@@ -8,7 +8,7 @@ import numpy as np
 from stable_baselines3.common.vec_env import VecEnv
 
 from mviq.agents import Agent
-from mviq.agents.rollout import step
+from mviq.agents.acting import step
 from mviq.runs.building import make_env, threads
 from mviq.runs.config import Config
 from mviq.runs.state import undisturbed_randomness

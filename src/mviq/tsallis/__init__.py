@@ -4,10 +4,10 @@ Pure functions of tensors. ``q`` is the entropic index throughout: 1 softmax, 2 
 """
 
 from mviq.tsallis.deformed import exp_q, exp_q_physics, log_q, log_q_physics, mirror_index
+from mviq.tsallis.exact import expectation
 from mviq.tsallis.family import FAMILY, Evaluation, Family, named
 from mviq.tsallis.information import divergence, entropy, munchausen_residual
 from mviq.tsallis.policy import (
-    expectation,
     normalizer,
     policy,
     policy_and_normalizer,

@@ -5,6 +5,7 @@ temperature numbers or tensors of the batch shape. Only NaN, +inf and rows witho
 action are still found here, where the maxima are known.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from mviq.tsallis import kernels, tensors
-from mviq.tsallis.checks import Scalar, check_available, check_maximum
+from mviq.tsallis.checks import Scalar, check_available, check_maximum, check_same_actions
 
 
 class Solution(NamedTuple):
@@ -91,3 +92,17 @@ def solve_by_tensors(
     result, psi = tensors.solve(problem)
     batch = values.shape[:-1]
     return Solution(result.t().reshape(values.shape), psi.reshape(batch), maximum.reshape(batch))
+
+
+def expectation(policy: Tensor, values: Tensor) -> Tensor:
+    """Return ⟨π, values⟩ over the last axis, with 0 · −inf = 0 for actions not available.
+
+    >>> expectation(torch.tensor([1.0, 0.0]), torch.tensor([2.0, -math.inf]))
+    tensor(2.)
+    """
+    if policy.shape[-1:] != values.shape[-1:]:
+        check_same_actions("policy", policy, "values", values)
+    dtype = torch.promote_types(policy.dtype, values.dtype)
+    wide = torch.promote_types(dtype, torch.float32)  # half precision is computed in single
+    available = torch.where(values == -math.inf, 0.0, values)
+    return (policy.to(wide) * available.to(wide)).sum(-1).to(dtype)

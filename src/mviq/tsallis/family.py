@@ -13,10 +13,11 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from mviq.tsallis.checks import check_positive
+from mviq.tsallis.checks import check_positive, check_temperature
 from mviq.tsallis.deformed import log_q, log_q_physics
+from mviq.tsallis.exact import expectation, solve
 from mviq.tsallis.information import entropy_unchecked
-from mviq.tsallis.policy import expectation, policy, solution
+from mviq.tsallis.policy import policy, solution
 from mviq.tsallis.taylor import taylor_log_policy, taylor_policy
 
 Form = Literal["gap", "log", "truncated_log", "naive_log"]
@@ -69,6 +70,7 @@ class Family:
             object.__setattr__(self, name, float(number))  # q=2 and q=2.0 are one algorithm
         check_positive("q", self.q, infinity=True)
         check_positive("temperature", self.temperature, infinity=False)
+        check_temperature(self.temperature, torch.float32)
         _check("q", self.q, self.q >= 1, "at least 1, as learning needs")
         alpha = self.munchausen_alpha
         _check("munchausen_alpha", alpha, 0 <= alpha < math.inf, "a finite number ≥ 0")
@@ -96,7 +98,10 @@ class Family:
             chosen = self.policy(q_values)
             value, disorder = expectation(chosen, q_values), entropy_unchecked(chosen, self.q)
             return Evaluation(chosen, value, disorder)
-        chosen, psi, maximum = solution(q_values, self.q, self.temperature)
+        differentiable = q_values.requires_grad and torch.is_grad_enabled()
+        plain = q_values.dtype in (torch.float32, torch.float64) and not differentiable
+        find = solve if plain else solution  # what solution checks, the family has checked already
+        chosen, psi, maximum = find(q_values, self.q, self.temperature, None)
         below = expectation(chosen, q_values - maximum.unsqueeze(-1))
         # S_q(π) = ψ − ⟨π, z⟩ for the exact policy, which costs a tenth of Σ π ln_q π.
         parts = chosen, maximum + below, (psi - below / self.temperature).clamp(min=0.0)
@@ -110,23 +115,26 @@ class Family:
         """Return α·m for every action, clipped if the family says so."""
         if self.munchausen_alpha == 0:
             return torch.zeros_like(q_values)
-        term = self._term(q_values, at)
+        term = self.term(self.form, q_values, at)
         if self.clip is not None:
             term = term.clamp(*self.clip)
         return self.munchausen_alpha * term
 
-    def _term(self, q_values: Tensor, at: Evaluation) -> Tensor:
+    def term(self, form: Form, q_values: Tensor, at: Evaluation) -> Tensor:
+        """Return m in one of its forms for every action."""
         gap = q_values - at.soft_maximum.unsqueeze(-1)
-        if self.form == "gap":
+        if form == "gap":
             return gap
-        if self.form == "log" and self.policy_method == "taylor":
+        if form == "naive_log":
+            return self.temperature * log_q_physics(at.policy.clamp(min=NAIVE_FLOOR), self.q)
+        if self.policy_method == "taylor" and form == "log":
             return self.temperature * taylor_log_policy(q_values, self.q, self.temperature)
-        if self.form == "log" or (self.form == "truncated_log" and self.q == 1):
-            # τψ = ⟨π,Q⟩ + τS_q(π); at q = 1 nothing is truncated and ln π must not underflow.
-            return gap - self.temperature * at.entropy.unsqueeze(-1)
-        if self.form == "truncated_log":
+        if self.policy_method == "taylor":
             return self.temperature * log_q(at.policy, self.q)
-        return self.temperature * log_q_physics(at.policy.clamp(min=NAIVE_FLOOR), self.q)
+        log_policy = gap - self.temperature * at.entropy.unsqueeze(-1)  # τψ = ⟨π,Q⟩ + τS_q(π)
+        if form == "truncated_log" and self.q > 1:
+            return log_policy.clamp(min=-self.temperature / (self.q - 1))  # τ ln_q 0
+        return log_policy
 
 
 def _is_number(value: object) -> bool:

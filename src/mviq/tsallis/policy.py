@@ -15,8 +15,6 @@ gives all three policies of all four rows, shape (3, 4, n), in one call. All are
 values, temperature, prior and q.
 """
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -31,7 +29,7 @@ from mviq.tsallis.checks import (
     wide_dtype,
 )
 from mviq.tsallis.derivative import differentiable_solution
-from mviq.tsallis.exact import Solution, solve
+from mviq.tsallis.exact import Solution, expectation, solve
 
 
 def policy(
@@ -108,18 +106,6 @@ def policy_and_normalizer(
     """
     result, psi, maximum = solution(values, q, temperature, prior)
     return result.to(values.dtype), (psi + maximum / temperature).to(values.dtype)
-
-
-def expectation(policy: Tensor, values: Tensor) -> Tensor:
-    """Return ⟨π, values⟩ over the last axis, with 0 · −inf = 0 for actions not available.
-
-    >>> expectation(torch.tensor([1.0, 0.0]), torch.tensor([2.0, -math.inf]))
-    tensor(2.)
-    """
-    check_same_actions("policy", policy, "values", values)
-    dtype = torch.promote_types(policy.dtype, values.dtype)
-    policy, values = (x.to(wide_dtype(x)) for x in (policy, values))
-    return (policy * torch.where(values == -math.inf, 0.0, values)).sum(-1).to(dtype)
 
 
 def solution(

@@ -1,0 +1,241 @@
+"""Small networks on the CPU without PyTorch's bookkeeping: the same numbers, up to rounding.
+
+A network is compiled if it is a ``QNetwork`` or ``QuantileNetwork`` of linear layers, each
+followed by a ReLU or by nothing, perhaps after one small convolution, and if no part of it was
+overridden, hooked or frozen. Every other network is left to autograd.
+
+Activations have the batch on their last axis, since W x is faster than x Wᵀ where the batch is
+shorter than the layer. The convolution is a linear layer of the patches its filters see.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from sb3_contrib.qrdqn.policies import CnnPolicy as QuantileCnnPolicy
+from sb3_contrib.qrdqn.policies import QRDQNPolicy, QuantileNetwork
+from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.preprocessing import is_image_space
+from stable_baselines3.common.torch_layers import FlattenExtractor
+from stable_baselines3.dqn.policies import CnnPolicy, DQNPolicy, QNetwork
+from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
+from torch.optim import Adam, Optimizer
+
+from mviq.agents import kernels
+from mviq.agents.extractors import MinAtarCNN, RescaledExtractor
+from mviq.agents.networks import LARGE_CONVOLUTION, Network
+
+Array = np.ndarray[Any, Any]
+_any_global_hook: Any = _has_any_global_hook
+_POLICIES = (DQNPolicy, CnnPolicy, QRDQNPolicy, QuantileCnnPolicy)
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+_ADAM_EXTRAS = ("amsgrad", "capturable", "decoupled_weight_decay", "differentiable", "maximize")
+
+
+class Layer:
+    """A linear layer or the first convolution, perhaps with a ReLU."""
+
+    def __init__(self, module: nn.Linear | nn.Conv2d) -> None:
+        self.module, self.relu = module, False
+        self.parameters = list(module.parameters())
+        self.gradients = [torch.zeros_like(weight) for weight in self.parameters]
+        self.weight, self.bias = _matrix_and_vector(self.parameters)
+        self.weight_gradient, self.bias_gradient = _matrix_and_vector(self.gradients)
+        self.x = self.y = self.weight  # of the last forward pass
+
+    def forward(self, x: Array) -> Array:
+        """Return W x + b, or its positive part."""
+        self.x, self.y = x, np.empty((len(self.weight), x.shape[1]), np.float32)
+        kernels.dense(self.weight, self.bias, x, self.relu, self.y)
+        return self.y
+
+    def backward(self, slope: Array, further: bool) -> Array:
+        """Set the gradients of the weights; return that of the input if it goes further."""
+        before = np.empty(self.x.shape if further else (0, 0), np.float32)
+        kernels.dense_backward(
+            *(self.weight, self.x, self.y, self.relu),
+            *(slope, self.weight_gradient, self.bias_gradient, before),
+        )
+        return before
+
+
+class CompiledNetwork:
+    """Layers in a row, forward and backward; see the module."""
+
+    def __init__(self, layers: list[Layer], shape: tuple[int, int], divisor: Array) -> None:
+        self.layers, self.shape, self.divisor = layers, shape, divisor
+
+    def prepare(self, observations: Any) -> Array:
+        """Return the input of the first layer, one column per observation or patch."""
+        x, first = np.ascontiguousarray(observations), self.layers[0]
+        if not isinstance(first.module, nn.Conv2d):
+            rows = x.reshape(len(x), -1)
+            columns = np.empty(rows.shape[::-1], np.float32)
+            kernels.columns(rows, self.divisor, columns)
+            return columns
+        (high, wide), stride = first.module.kernel_size, first.module.stride[0]
+        places = ((x.shape[2] - high) // stride + 1) * ((x.shape[3] - wide) // stride + 1)
+        patches = np.empty((places * len(x), first.weight.shape[1]), np.float32)
+        kernels.patches(x, (high, wide), stride, self.divisor, patches)
+        return patches.T
+
+    def forward(self, prepared: Array) -> Tensor:
+        """Return the outcomes (batch, outcomes, actions)."""
+        first, *others = self.layers
+        x = first.forward(prepared)
+        for layer in others:
+            x = layer.forward(x.reshape(layer.weight.shape[1], -1))
+        return torch.from_numpy(np.ascontiguousarray(x.T)).view(-1, *self.shape)
+
+    def backward(self, slope: Tensor) -> float:
+        """Set the gradients of the weights from that of the outcomes; return their norm."""
+        columns = np.ascontiguousarray(slope.numpy().reshape(len(slope), -1).T)
+        squares = 0.0
+        for layer in reversed(self.layers):
+            columns = layer.backward(columns.reshape(layer.y.shape), layer is not self.layers[0])
+            for weight, gradient in zip(layer.parameters, layer.gradients, strict=True):
+                weight.grad = gradient
+                squares += kernels.sum_of_squares(gradient.numpy().reshape(-1))
+        return math.sqrt(squares)
+
+    def step(self, optimizer: Optimizer, scale: float) -> None:
+        """Scale the gradients and do what ``optimizer.step()`` does."""
+        weights = [weight for layer in self.layers for weight in layer.parameters]
+        gradients = [gradient for layer in self.layers for gradient in layer.gradients]
+        if scale != 1:
+            torch._foreach_mul_(gradients, scale)
+        states = [optimizer.state.get(weight, {}) for weight in weights]
+        if not all(states):
+            optimizer.step()  # the first makes them
+            return
+        group = optimizer.param_groups[0]
+        numbers = [float(number) for number in (group["lr"], *group["betas"], group["eps"])]
+        for weight, gradient, state in zip(weights, gradients, states, strict=True):
+            vectors = weight.data, gradient, state["exp_avg"], state["exp_avg_sq"]
+            w, g, mean, square = (vector.numpy().reshape(-1) for vector in vectors)
+            kernels.adam(w, g, mean, square, state["step"].numpy(), *numbers)
+
+
+def _matrix_and_vector(parameters: Sequence[Tensor]) -> tuple[Array, Array]:
+    """Return the weights as a matrix and the biases as a vector, zeros if there are none."""
+    weight, *bias = (parameter.detach().numpy() for parameter in parameters)
+    matrix = weight.reshape(len(weight), -1)
+    return matrix, bias[0] if bias else np.zeros(len(matrix), np.float32)
+
+
+def _is_plain_adam(optimizer: Optimizer) -> bool:
+    group = optimizer.param_groups[0]
+    return (
+        type(optimizer) is Adam
+        and len(optimizer.param_groups) == 1
+        and group["weight_decay"] == 0
+        and not any(group.get(extra) for extra in _ADAM_EXTRAS)
+        and not (optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks)
+    )
+
+
+def compiled(
+    policy: BasePolicy, networks: Sequence[BasePolicy], shape: tuple[int, int]
+) -> list[Network] | None:
+    """Return the networks of a policy compiled, or None if one of them cannot be."""
+    plain = type(policy) in _POLICIES and _is_plain_adam(policy.optimizer)
+    if not plain or not _is_untouched(policy):
+        return None
+    result: list[Network] = []
+    for network in networks:
+        layers = _layers(network)
+        if layers is None:
+            return None
+        result.append(CompiledNetwork(layers, shape, _divisor(network)))
+    return result
+
+
+def _is_untouched(policy: BasePolicy) -> bool:
+    """Return whether nothing in a policy is hooked, overridden, frozen or elsewhere."""
+    hooked = _any_global_hook() or any(
+        getattr(module, hooks) for module in policy.modules() for hooks in _HOOKS
+    )
+    overridden = any(
+        callable(getattr(type(module), name, None)) and not isinstance(value, nn.Module)
+        for module in policy.modules()
+        for name, value in vars(module).items()
+    )
+    return not (hooked or overridden)
+
+
+def _layers(network: BasePolicy) -> list[Layer] | None:
+    """Return the layers of a network, or None if it has a part that is not known here."""
+    known = type(network) in (QNetwork, QuantileNetwork)
+    if not known or not isinstance(network.observation_space, spaces.Box):
+        return None
+    head: Any = network.q_net if isinstance(network, QNetwork) else network.quantile_net
+    layers: list[Layer] = []
+    for module in _parts([network.features_extractor, head]):
+        if type(module) is nn.Linear or (not layers and _is_small_convolution(module)):
+            layers.append(Layer(cast(Any, module)))
+        elif type(module) is nn.ReLU and layers and not layers[-1].relu:
+            layers[-1].relu = True
+        elif type(module) not in (nn.Flatten, FlattenExtractor, RescaledExtractor):
+            return None
+    weights = [weight for layer in layers for weight in layer.parameters]
+    simple = layers and not layers[-1].relu and len(set(map(id, weights))) == len(weights)
+    return layers if simple and all(map(_is_ordinary, weights)) else None
+
+
+def _parts(modules: Iterable[Any]) -> list[nn.Module]:
+    """Return modules applied in turn, without the containers around them."""
+    parts: list[nn.Module] = []
+    for module in modules:
+        if type(module) is nn.Sequential:
+            parts += _parts(module)
+        elif type(module) is MinAtarCNN:
+            parts += _parts(module.layers)
+        else:
+            parts.append(module)
+    return parts
+
+
+def _is_small_convolution(module: nn.Module) -> bool:
+    return (
+        type(module) is nn.Conv2d
+        and module.weight.numel() < LARGE_CONVOLUTION
+        and module.stride[0] == module.stride[1]
+        and (module.padding, module.dilation, module.groups) == ((0, 0), (1, 1), 1)
+    )
+
+
+def _is_ordinary(weight: nn.Parameter) -> bool:
+    """Return whether a parameter is in single precision on the CPU and learnt without hooks."""
+    hooks = weight._backward_hooks or weight._post_accumulate_grad_hooks
+    plain = type(weight) is nn.Parameter and weight.requires_grad and not hooks
+    return plain and _is_array(weight) and weight.dtype == torch.float32
+
+
+def _is_array(weight: Tensor) -> bool:
+    return weight.device.type == "cpu" and weight.is_contiguous()
+
+
+def _divisor(network: BasePolicy) -> Array:
+    """Return what observations are divided by before the first layer, one number or one each."""
+    image = network.normalize_images and is_image_space(network.observation_space)
+    scale = np.array([255.0 if image else 1.0], np.float32)
+    extractor = network.features_extractor
+    if isinstance(extractor, RescaledExtractor):
+        scale = scale * extractor.bounds.numpy().reshape(-1)
+    return scale
+
+
+def fingerprint(policy: BasePolicy) -> list[Any]:
+    """Return what stays the same while compiled networks are those of the policy."""
+    parts: list[Any] = [_any_global_hook(), _is_plain_adam(policy.optimizer)]
+    for module in policy.modules():
+        parts += [len(vars(module)), *(len(getattr(module, hooks)) for hooks in _HOOKS)]
+        parts += map(id, module._modules.values())
+        for w in module.parameters(recurse=False):
+            hooks = w._backward_hooks, w._post_accumulate_grad_hooks
+            parts.append((id(w), w.data_ptr(), w.requires_grad, *map(bool, hooks)))
+    return parts

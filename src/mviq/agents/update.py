@@ -1,0 +1,166 @@
+"""One update of MVI(q): from replayed transitions (s, a, r, s', d) to new weights.
+
+    y_j = r + α m(s,a) + γ(1−d) [ Σ_b π(b|s') z_j(s',b) + c τ S_q(π(·|s')) ]
+
+z are the outcomes that the target network predicts for every action: the quantiles of the return,
+or one action value. Their mean over j is Q, and π is the Tsallis policy of Q. The online network
+learns to predict y at (s, a).
+"""
+
+import math
+from abc import abstractmethod
+from typing import Any
+
+import torch
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+from stable_baselines3.common.policies import BasePolicy
+from torch import Tensor
+
+from mviq.agents.compiled import compiled, fingerprint
+from mviq.agents.diagnostics import DivergenceError, policy_diagnostics, target_residual
+from mviq.agents.networks import AutogradNetwork, Network
+from mviq.tsallis import Evaluation, Family, expectation
+
+DIAGNOSE_EVERY = 100  # updates; often enough for a curve, too seldom to cost anything
+
+
+def bellman_target(
+    family: Family,
+    rewards: Tensor,
+    actions: Tensor,
+    terminated: Tensor,
+    discounts: Tensor | float,
+    next_outcomes: Tensor,
+    outcomes: Tensor | None = None,
+) -> Tensor:
+    """Return the targets y of the outcomes at (s, a), of shape (batch, outcomes).
+
+    ``next_outcomes`` and ``outcomes`` (batch, outcomes, actions) are the target network's z at s'
+    and s; a family without Munchausen term needs none at s. The other tensors have shape
+    (batch, 1). ``terminated`` is d: a truncated episode has a future. With n-step returns
+    ``rewards`` are the returns, ``discounts`` γⁿ and s' the state n steps on.
+    """
+    after = family.evaluate(mean_outcome(next_outcomes))
+    values = expectation(after.policy.unsqueeze(1), next_outcomes)  # of every outcome by itself
+    future = family.bootstrap(Evaluation(after.policy, values, after.entropy.unsqueeze(1)))
+    target = rewards + discounts * (1 - terminated) * future
+    if family.munchausen_alpha == 0:
+        return target
+    if outcomes is None:
+        raise ValueError(
+            f"munchausen_alpha = {family.munchausen_alpha:g} needs the outcomes at s, got None"
+        )
+    q_values = mean_outcome(outcomes)
+    return target + family.munchausen(q_values, family.evaluate(q_values)).gather(1, actions)
+
+
+def mean_outcome(outcomes: Tensor) -> Tensor:
+    """Return the action values (batch, actions) of outcomes (batch, outcomes, actions)."""
+    return outcomes.squeeze(1) if outcomes.shape[1] == 1 else outcomes.mean(1)
+
+
+class Trainer(OffPolicyAlgorithm):
+    """The part of an agent that learns from replayed transitions."""
+
+    family: Family
+    value_limit: float
+    max_grad_norm: Any
+    target_update_interval: int
+    _n_calls: int
+    _loss: Any
+    """From the outcomes predicted at (s, a) and their targets to the loss and its gradient."""
+    _online: Network
+    _target: Network
+    _uses_autograd: bool
+    _fingerprint: Any = None
+    _replayed: Any = None  # observations of the last update that was diagnosed
+
+    @abstractmethod
+    def _networks(self) -> tuple[BasePolicy, BasePolicy]:
+        """Return the online and the target network."""
+
+    def train(self, gradient_steps: int, batch_size: int = 100) -> None:
+        """Make some updates from replayed transitions."""
+        self._choose_networks()
+        if self._uses_autograd:
+            self.policy.set_training_mode(True)
+        self._update_learning_rate(self.policy.optimizer)
+        losses = []
+        for _ in range(gradient_steps):
+            losses.append(self._update(batch_size))
+            self._n_updates += 1
+        self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
+        self.logger.record("train/loss", sum(losses) / len(losses))
+
+    def _update(self, batch_size: int) -> float:
+        """Make one update and return its loss."""
+        assert self.replay_buffer is not None
+        batch = self.replay_buffer.sample(batch_size, env=self._vec_normalize_env)
+        discounts = self.gamma if batch.discounts is None else batch.discounts
+        s, s_next = map(self._online.prepare, (batch.observations, batch.next_observations))
+        predicted = self._online.forward(s)
+        with torch.no_grad():
+            outcomes = None if self.family.munchausen_alpha == 0 else self._target.forward(s)
+            next_outcomes = self._target.forward(s_next)
+            largest = torch.linalg.vector_norm(next_outcomes, math.inf).item()
+            self._check("an action value of the target network", largest, self.value_limit)
+            target = bellman_target(
+                *(self.family, batch.rewards, batch.actions, batch.dones, discounts),
+                *(next_outcomes, outcomes),
+            )
+            chosen = batch.actions.unsqueeze(1).expand(-1, predicted.shape[1], 1)
+            at_action = predicted.gather(2, chosen).squeeze(2)
+            loss, slope = self._loss(at_action, target)
+            gradient = torch.zeros_like(predicted).scatter_(2, chosen, slope.unsqueeze(2))
+        value = float(loss)
+        self._check("the loss", value, math.inf)
+        norm = self._online.backward(gradient)
+        self._check("the norm of the gradient", norm, math.inf)
+        limit = math.inf if self.max_grad_norm is None else self.max_grad_norm
+        self._online.step(self.policy.optimizer, min(1.0, limit / (norm + 1e-6)))
+        if self._n_updates % DIAGNOSE_EVERY == 0:
+            self._log_policy(batch, s, at_action)
+        return value
+
+    def _check(self, what: str, size: float, limit: float) -> None:
+        """Stop learning if a number is NaN, infinite or beyond a limit."""
+        if not (size <= limit and math.isfinite(size)):
+            raise DivergenceError(
+                f"learning diverged at step {self.num_timesteps} (update {self._n_updates}): "
+                f"{what} is {size:g}, the limit is {limit:g}. Try a smaller learning rate, "
+                "munchausen_alpha or temperature, a clip, or to copy the target network less often"
+            )
+
+    @torch.no_grad()
+    def _log_policy(self, batch: Any, s: Any, predicted: Tensor) -> None:
+        self._replayed = batch.observations
+        q_values = mean_outcome(self._target.forward(s))
+        self.logger.record_mean("train/q_values", predicted.mean().item())
+        for name, value in policy_diagnostics(self.family, q_values, batch.actions).items():
+            self.logger.record_mean(name, value)
+
+    def _on_step(self) -> None:
+        """Follow the schedules; where the target network changes, log how far policies moved."""
+        every = max(self.target_update_interval // self.n_envs, 1)
+        if self._replayed is None or (self._n_calls + 1) % every != 0:
+            super()._on_step()
+            return
+        with torch.no_grad():
+            replayed = self._target.prepare(self._replayed)
+            before = mean_outcome(self._target.forward(replayed))
+            super()._on_step()
+            after = mean_outcome(self._target.forward(replayed))
+        for name, value in target_residual(self.family, before, after).items():
+            self.logger.record_mean(name, value)
+        self._replayed = None
+
+    def _choose_networks(self) -> None:
+        """Compile the networks if they can be, again whenever a part of them has changed."""
+        present = fingerprint(self.policy)
+        if present == self._fingerprint:
+            return
+        self._fingerprint, networks = present, self._networks()
+        shape = int(getattr(networks[0], "n_quantiles", 1)), int(self.action_space.n)  # type: ignore[attr-defined]
+        fast = compiled(self.policy, networks, shape)
+        self._uses_autograd = fast is None
+        self._online, self._target = fast or [AutogradNetwork(x, shape) for x in networks]
