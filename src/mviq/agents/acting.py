@@ -82,7 +82,6 @@ class Actor(Trainer):
         """Act and store transitions, as Stable-Baselines3 does but without its copies."""
         if env.num_envs > 1 and train_freq.unit is not TrainFrequencyUnit.STEP:
             raise ValueError("train_freq must be in steps where there are several environments")
-        self._choose_networks()
         if self._uses_autograd:
             self.policy.set_training_mode(False)
         callback.on_rollout_start()

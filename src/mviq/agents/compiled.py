@@ -229,13 +229,18 @@ def _divisor(network: BasePolicy) -> Array:
     return scale
 
 
-def fingerprint(policy: BasePolicy) -> list[Any]:
-    """Return what stays the same while compiled networks are those of the policy."""
+def fingerprint(policy: BasePolicy, modules: Iterable[nn.Module]) -> list[Any]:
+    """Return what stays the same while compiled networks, of these modules, are the policy's."""
     parts: list[Any] = [_any_global_hook(), _is_plain_adam(policy.optimizer)]
-    for module in policy.modules():
-        parts += [len(vars(module)), *(len(getattr(module, hooks)) for hooks in _HOOKS)]
-        parts += map(id, module._modules.values())
-        for w in module.parameters(recurse=False):
-            hooks = w._backward_hooks, w._post_accumulate_grad_hooks
-            parts.append((id(w), w.data_ptr(), w.requires_grad, *map(bool, hooks)))
+    for module in modules:
+        own = vars(module)
+        parts += [
+            len(own),
+            *(len(own[hooks]) for hooks in _HOOKS),
+            *map(id, own["_modules"].values()),
+        ]
+        for weight in own["_parameters"].values():
+            if weight is not None:
+                hooks = weight._backward_hooks or weight._post_accumulate_grad_hooks
+                parts += id(weight), weight.data_ptr(), weight.requires_grad, bool(hooks)
     return parts

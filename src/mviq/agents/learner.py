@@ -112,6 +112,7 @@ class Learner(Trainer):
         Raises ``DivergenceError``, with ``status`` "diverged", when values are NaN or explode.
         """
         self.status = "learning"
+        self._choose_networks()
         name = type(self).__name__ if tb_log_name is None else tb_log_name
         try:
             with threadpool_limits(torch.get_num_threads(), "blas"), denormals.flushed():

@@ -9,12 +9,13 @@ learns to predict y at (s, a).
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.policies import BasePolicy
-from torch import Tensor
+from torch import Tensor, nn
 
 from mviq.agents.compiled import compiled, fingerprint
 from mviq.agents.diagnostics import DivergenceError, policy_diagnostics, target_residual
@@ -72,6 +73,7 @@ class Trainer(OffPolicyAlgorithm):
     _online: Network
     _target: Network
     _uses_autograd: bool
+    _modules: Sequence[nn.Module] = ()
     _fingerprint: Any = None
     _replayed: Any = None  # observations of the last update that was diagnosed
 
@@ -156,10 +158,10 @@ class Trainer(OffPolicyAlgorithm):
 
     def _choose_networks(self) -> None:
         """Compile the networks if they can be, again whenever a part of them has changed."""
-        present = fingerprint(self.policy)
-        if present == self._fingerprint:
+        if fingerprint(self.policy, self._modules) == self._fingerprint:
             return
-        self._fingerprint, networks = present, self._networks()
+        self._modules, networks = list(self.policy.modules()), self._networks()
+        self._fingerprint = fingerprint(self.policy, self._modules)
         shape = int(getattr(networks[0], "n_quantiles", 1)), int(self.action_space.n)  # type: ignore[attr-defined]
         fast = compiled(self.policy, networks, shape)
         self._uses_autograd = fast is None
