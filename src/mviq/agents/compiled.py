@@ -68,6 +68,8 @@ class CompiledNetwork:
 
     def __init__(self, layers: list[Layer], shape: tuple[int, int], divisor: Array) -> None:
         self.layers, self.shape, self.divisor = layers, shape, divisor
+        self.weights = [weight for layer in layers for weight in layer.parameters]
+        self.gradients = [gradient for layer in layers for gradient in layer.gradients]
 
     def prepare(self, observations: Any) -> Array:
         """Return the input of the first layer, one column per observation or patch."""
@@ -97,24 +99,22 @@ class CompiledNetwork:
         squares = 0.0
         for layer in reversed(self.layers):
             columns = layer.backward(columns.reshape(layer.y.shape), layer is not self.layers[0])
-            for weight, gradient in zip(layer.parameters, layer.gradients, strict=True):
-                weight.grad = gradient
-                squares += kernels.sum_of_squares(gradient.numpy().reshape(-1))
+        for weight, gradient in zip(self.weights, self.gradients, strict=True):
+            weight.grad = gradient
+            squares += kernels.sum_of_squares(gradient.numpy().reshape(-1))
         return math.sqrt(squares)
 
     def step(self, optimizer: Optimizer, scale: float) -> None:
         """Scale the gradients and do what ``optimizer.step()`` does."""
-        weights = [weight for layer in self.layers for weight in layer.parameters]
-        gradients = [gradient for layer in self.layers for gradient in layer.gradients]
         if scale != 1:
-            torch._foreach_mul_(gradients, scale)
-        states = [optimizer.state.get(weight, {}) for weight in weights]
+            torch._foreach_mul_(self.gradients, scale)
+        states = [optimizer.state.get(weight, {}) for weight in self.weights]
         if not all(states):
             optimizer.step()  # the first makes them
             return
         group = optimizer.param_groups[0]
         numbers = [float(number) for number in (group["lr"], *group["betas"], group["eps"])]
-        for weight, gradient, state in zip(weights, gradients, states, strict=True):
+        for weight, gradient, state in zip(self.weights, self.gradients, states, strict=True):
             vectors = weight.data, gradient, state["exp_avg"], state["exp_avg_sq"]
             w, g, mean, square = (vector.numpy().reshape(-1) for vector in vectors)
             kernels.adam(w, g, mean, square, state["step"].numpy(), *numbers)

@@ -106,10 +106,8 @@ class Trainer(OffPolicyAlgorithm):
             next_outcomes = self._target.forward(s_next)
             largest = torch.linalg.vector_norm(next_outcomes, math.inf).item()
             self._check("an action value of the target network", largest, self.value_limit)
-            target = bellman_target(
-                *(self.family, batch.rewards, batch.actions, batch.dones, discounts),
-                *(next_outcomes, outcomes),
-            )
+            rest = batch.dones, discounts, next_outcomes, outcomes
+            target = bellman_target(self.family, batch.rewards, batch.actions, *rest)
             chosen = batch.actions.unsqueeze(1).expand(-1, predicted.shape[1], 1)
             at_action = predicted.gather(2, chosen).squeeze(2)
             loss, slope = self._loss(at_action, target)

@@ -45,22 +45,15 @@ def softmax(values: Tensor, temperature: Scalar) -> Solution:
 
 def solve_by_rows(values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None) -> Solution:
     """Solve on the CPU with a compiled loop."""
-    batch, actions = values.shape[:-1], values.shape[-1]
-    policy, psi, maximum = (
-        torch.empty(shape, dtype=values.dtype, device="cpu")
-        for shape in (values.shape, batch, batch)
-    )
+    actions = values.shape[-1]
+    policy = torch.empty_like(values, memory_format=torch.contiguous_format)
+    psi, maximum = torch.empty((2, *values.shape[:-1]), dtype=values.dtype)
     rows = as_array(policy, actions)
+    weights = rows[:, :0] if prior is None else as_array(prior, actions)
     good = kernels.solve_rows(
-        as_array(values, actions),
-        as_array(q),
-        as_array(temperature),
-        rows[:, :0] if prior is None else as_array(prior, actions),
-        rows,
-        as_array(psi),
-        as_array(maximum),
-        np.empty(actions, dtype=np.int64),
-        np.empty((3, actions)),
+        *(as_array(values, actions), as_array(q), as_array(temperature), weights),
+        *(rows, as_array(psi), as_array(maximum)),
+        *(np.empty(actions, dtype=np.int64), np.empty((3, actions))),
     )
     if not good:
         check_available(values, prior)
