@@ -15,10 +15,18 @@ _SUGGESTIONS, _CUTOFF = 3, 0.6
 
 def known_ids() -> list[str]:
     """Return the ids of all environments that can be made."""
+    _register_plugins()
+    return sorted(filter(_can_be_made, gym.registry))
+
+
+def _register_plugins() -> None:
     for family in FAMILIES:
         if family.plugin and not _is_missing(family):
             gym.register_envs(importlib.import_module(family.package))
-    return sorted(i for i, spec in gym.registry.items() if not _is_missing(_registered_as(spec)))
+
+
+def _can_be_made(name: str) -> bool:
+    return name in gym.registry and not _is_missing(_registered_as(gym.registry[name]))
 
 
 def game_of(env_id: str) -> str | None:
@@ -28,7 +36,8 @@ def game_of(env_id: str) -> str | None:
     ('space_invaders', 'breakout', None)
     """
     name = env_id.rpartition(":")[2]
-    if name not in known_ids() or _registered_as(gym.registry[name]) is not ATARI:
+    _register_plugins()
+    if not _can_be_made(name) or _registered_as(gym.registry[name]) is not ATARI:
         return None
     return str(gym.registry[name].kwargs["game"])
 
@@ -40,14 +49,14 @@ def check_known(env_id: Any) -> None:
     module, _, name = env_id.rpartition(":")
     if module:
         _import(module, env_id)
-    known = known_ids()
-    if name in known:
+    _register_plugins()
+    if _can_be_made(name):
         return
     registered = name in gym.registry
     family = _registered_as(gym.registry[name]) if registered else family_of(name)
     if registered or (family.plugin and _is_missing(family)):
         raise ValueError(f"{name} needs an extra: {_install(family.extra)}")
-    close = _closest(name, known)
+    close = _closest(name, known_ids())
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
     missing = sorted(family.extra for family in FAMILIES if _is_missing(family))
     more = f" More environments come with {_install(','.join(missing))}." if missing else ""
