@@ -58,14 +58,10 @@ def first(pair):
 
 def without_clock(tree):
     if isinstance(tree, list):
-        return [without_clock(item) for item in tree if not _is_clock(item)]
+        return [without_clock(item) for item in tree]
     if isinstance(tree, dict):
-        return {key: without_clock(value) for key, value in tree.items()}
+        return {key: without_clock(value) for key, value in tree.items() if key not in CLOCK}
     return tree
-
-
-def _is_clock(item) -> bool:
-    return isinstance(item, list) and len(item) == 2 and str(item[0]) in CLOCK
 
 
 def _steps(table: Path) -> list[str]:

@@ -15,7 +15,7 @@ from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from mviq.agents import MVI, QRMVI, register
-from mviq.agents.description import describe, restore
+from mviq.agents.codec import Decoder, Encoder
 from problems import Observed
 
 SMALL = {"policy_kwargs": {"net_arch": [16]}, "buffer_size": 500, "seed": 0, "device": "cpu"}
@@ -223,5 +223,6 @@ def test_an_agent_is_not_loaded_as_another(tmp_path):
     ids=str,
 )
 def test_spaces_survive_json(space):
-    described = json.loads(json.dumps(describe(space, "space"), allow_nan=False))
-    assert restore(described) == space
+    encoder = Encoder()
+    tree = json.loads(json.dumps(encoder.encode(space, "space"), allow_nan=False))
+    assert Decoder(encoder.arrays).decode(tree, "space") == space

@@ -3,7 +3,7 @@
 import math
 import warnings
 from abc import abstractmethod
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
@@ -25,11 +25,11 @@ from mviq.agents.diagnostics import (
 )
 from mviq.agents.networks import as_network, channels_last
 from mviq.agents.replay import TransitionReplayBuffer, is_array
+from mviq.agents.state import Status, get_state, set_state
 from mviq.agents.targets import bellman_target, mean_outcome
 from mviq.tsallis import Family
 from mviq.tsallis.family import Form, PolicyMethod
 
-Status = Literal["new", "learning", "finished", "stopped", "diverged", "failed"]
 _ENDINGS: dict[type, Status] = {KeyboardInterrupt: "stopped", DivergenceError: "diverged"}
 DIAGNOSE_EVERY = 100  # updates; often enough for a curve, too seldom to cost anything
 
@@ -121,6 +121,18 @@ class Learner(OffPolicyAlgorithm):
                 f"n_steps of the replay buffer must be the agent's {self.n_steps!r}, "
                 f"got {told['n_steps']!r}"
             )
+
+    def get_state(self) -> dict[str, Any]:
+        """Return a copy of the agent's state: everything that learning changes.
+
+        An agent that is built with the same arguments and given this state learns exactly as this
+        one does, if replay buffer, environment and random generators are in the same state too.
+        """
+        return get_state(self)
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Give the agent a state of ``get_state``; one that does not fit changes nothing."""
+        set_state(self, state)
 
     def learn(
         self,

@@ -18,7 +18,7 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.dqn.policies import QNetwork
 from torch import Tensor, nn
 
-from mviq.agents.description import register
+from mviq.agents.codec import register
 from mviq.agents.layers import LARGE, Compiled, Dense, Layer, as_layer, by_patches
 
 PullBack: TypeAlias = Callable[[Tensor], list[Tensor]]

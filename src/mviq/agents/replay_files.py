@@ -20,7 +20,7 @@ CHUNK_BYTES = 2**26  # read at once, so that filling a buffer needs little memor
 
 def write_buffer(path: str | os.PathLike[str], buffer: ReplayBuffer) -> None:
     """Write the arrays of a replay buffer."""
-    arrays, numbers = _state(buffer)
+    arrays, numbers = buffer_state(buffer)
     metadata = {"kind": type(buffer).__name__, "numbers": json.dumps(numbers)}
     with appearing(named(path, ".safetensors")) as partial:
         safetensors.numpy.save_file(arrays, partial, metadata)
@@ -28,7 +28,7 @@ def write_buffer(path: str | os.PathLike[str], buffer: ReplayBuffer) -> None:
 
 def read_buffer(path: str | os.PathLike[str], buffer: ReplayBuffer) -> None:
     """Fill a replay buffer of the same kind and size from a file, or leave it as it is."""
-    arrays, _ = _state(buffer)
+    arrays, _ = buffer_state(buffer)
     try:
         with safe_open(located(path, ".safetensors"), "numpy") as stored:
             numbers = _checked_numbers(path, buffer, stored.metadata() or {})
@@ -42,16 +42,16 @@ def read_buffer(path: str | os.PathLike[str], buffer: ReplayBuffer) -> None:
         setattr(buffer, name, number)
 
 
-def _state(buffer: ReplayBuffer) -> tuple[Arrays, dict[str, Any]]:
+def buffer_state(buffer: ReplayBuffer) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays of a buffer and the numbers that change as it fills."""
     own = getattr(buffer, "state", None)
     if own is not None:
         arrays, numbers = own()
         return arrays, numbers
-    return arrays_of(buffer), {"pos": int(buffer.pos), "full": bool(buffer.full)}
+    return _arrays_of(buffer), {"pos": int(buffer.pos), "full": bool(buffer.full)}
 
 
-def arrays_of(buffer: ReplayBuffer) -> Arrays:
+def _arrays_of(buffer: ReplayBuffer) -> Arrays:
     """Return the arrays of one of Stable-Baselines3's buffers, by name."""
     found: Arrays = {}
     for name, value in vars(buffer).items():
@@ -80,7 +80,7 @@ def _checked_numbers(
     most = max((size if full else pos) - 1, 0)
     if type(forgotten) is not int or not 0 <= forgotten <= most:
         raise ValueError(f"{path}: forgotten must be at most {most}, got {forgotten!r:.20}")
-    return {name: numbers[name] for name in _state(buffer)[1]}
+    return {name: numbers[name] for name in buffer_state(buffer)[1]}
 
 
 def _check_arrays(path: Any, stored: Any, arrays: Arrays, bounds: Bounds) -> None:
