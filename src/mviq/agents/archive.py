@@ -46,7 +46,7 @@ def read_archive(path: Target) -> tuple[dict[str, Any], Arrays]:
 
 def _read(file: Any, path: Target) -> tuple[dict[str, Any], Arrays]:
     with blaming(path), zipfile.ZipFile(file) as parts:
-        content = json.loads(_part(parts, "agent.json"))
+        content = json.loads(_part(parts, "agent.json"), parse_constant=_no_constant)
         if not isinstance(content, dict):
             raise ValueError(f"agent.json must hold an object, it holds a {type(content).__name__}")
         if content.get("format") != FORMAT:
@@ -92,6 +92,10 @@ def _not_ours(name: str, names: list[str]) -> str:
             "not run; load it with Stable-Baselines3 and copy its policy.state_dict()"
         )
     return f"it has no {name}"
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"agent.json holds {name}, which is not JSON")
 
 
 def named(path: str | os.PathLike[str], suffix: str) -> Path:

@@ -121,8 +121,7 @@ def _or(other: Callable[[Any], bool], word: str, rule: Rule) -> Rule:
     return lambda value: other(value) or rule[0](value), f"{rule[1]}, or {word}"
 
 
-def or_none(rule: Rule) -> Rule:
-    """Return the rule that also allows None."""
+def _or_none(rule: Rule) -> Rule:
     return _or(lambda value: value is None, "None", rule)
 
 
@@ -138,7 +137,7 @@ def _is_frequency(value: Any) -> bool:
 
 
 _ANYTHING: Rule = (lambda value: True, "anything")
-_OPTIONS = or_none((lambda value: isinstance(value, dict), "a dictionary"))
+_OPTIONS = _or_none((lambda value: isinstance(value, dict), "a dictionary"))
 _RULES: dict[str, Rule] = {
     "policy": (
         lambda value: isinstance(value, str) or _is_subclass(value, BasePolicy),
@@ -156,7 +155,7 @@ _RULES: dict[str, Rule] = {
     "gamma": number(0, 1),
     "train_freq": _or(_is_frequency, '(n, "step") or (n, "episode")', whole(1)),
     "gradient_steps": whole(-1),
-    "replay_buffer_class": or_none(
+    "replay_buffer_class": _or_none(
         (lambda value: _is_subclass(value, ReplayBuffer), "a replay buffer class")
     ),
     "replay_buffer_kwargs": _OPTIONS,
@@ -166,12 +165,12 @@ _RULES: dict[str, Rule] = {
     "exploration_fraction": number(0, 1, above=True),
     "exploration_initial_eps": number(0, 1),
     "exploration_final_eps": number(0, 1),
-    "max_grad_norm": or_none(number(0, above=True)),
+    "max_grad_norm": _or_none(number(0, above=True)),
     "stats_window_size": whole(1),
     "tensorboard_log": (lambda value: value is None or _is_path(value), "a directory, or None"),
     "policy_kwargs": _OPTIONS,
     "verbose": whole(0),
-    "seed": or_none(whole(0, 2**32 - 1)),
+    "seed": _or_none(whole(0, 2**32 - 1)),
     "acting": (lambda value: value in get_args(Acting), f"one of {get_args(Acting)}"),
     "value_limit": (
         lambda value: isinstance(value, Real) and float(value) > 0,

@@ -11,31 +11,34 @@ import torch
 from gymnasium import spaces
 from stable_baselines3.common.logger import Logger
 
-from mviq.agents.arguments import LARGEST, Rule, number, or_none, whole
+from mviq.agents.arguments import LARGEST, Rule, number, whole
 from mviq.agents.parameters import check_moments, check_weights, load_moments
 
 Status = Literal["new", "learning", "finished", "stopped", "diverged", "failed"]
 LAST = ("_last_obs", "_last_original_obs", "_last_episode_starts")  # all None after a reset
-_Number = Real | np.bool_
-_Logged = _Number | str | None  # pictures and the like are not part of the state
+_Logged = Real | np.bool_ | str | None  # pictures and the like are not part of the state
 
 
 def _list_of(good: Callable[[Any], bool], what: str) -> Rule:
     return lambda value: isinstance(value, list) and all(map(good, value)), f"a list of {what}"
 
 
+def _is_number(value: Any) -> bool:
+    array = isinstance(value, np.ndarray | np.generic)
+    return value.dtype.kind in "biuf" if array else isinstance(value, Real)
+
+
 def _is_episode(value: Any) -> bool:
-    names = isinstance(value, dict) and value.keys() == {"r", "l"}
-    return names and all(isinstance(number, Real) for number in value.values())
+    episode = isinstance(value, dict) and value.keys() == {"r", "l"}
+    return episode and all(map(_is_number, value.values()))
 
 
 def _is_logged(value: Any) -> bool:
-    entry = isinstance(value, tuple) and len(value) == 4 and isinstance(value[0], str)
-    return entry and isinstance(value[1], _Logged) and _COUNT[0](value[2]) and _is_names(value[3])
-
-
-def _is_names(value: Any) -> bool:
-    return isinstance(value, tuple) and all(isinstance(name, str) for name in value)
+    if not isinstance(value, tuple) or len(value) != 4 or not isinstance(value[3], tuple):
+        return False
+    name, content, count, excluded = value
+    texts = all(isinstance(text, str) for text in (name, *excluded))
+    return texts and isinstance(content, _Logged) and _COUNT[0](count)
 
 
 _COUNT = whole(0)
@@ -50,8 +53,8 @@ _COUNTERS: dict[str, Rule] = {
     "_n_updates": _COUNT,
 }
 _RULES: dict[str, Rule] = _COUNTERS | {
-    "ep_info_buffer": or_none(_list_of(_is_episode, "returns r and lengths l")),
-    "ep_success_buffer": or_none(_list_of(lambda value: isinstance(value, _Number), "numbers")),
+    "ep_info_buffer": _list_of(_is_episode, "returns r and lengths l"),
+    "ep_success_buffer": _list_of(_is_number, "numbers"),
     "logged": _list_of(_is_logged, "names, values, counts and excluded formats"),
 }
 _NAMES = {"policy", "optimizer", "_replayed", *LAST, *_RULES}
@@ -59,35 +62,29 @@ _NAMES = {"policy", "optimizer", "_replayed", *LAST, *_RULES}
 
 def get_state(agent: Any) -> dict[str, Any]:
     """Return a copy of an agent's state, as plain data and tensors."""
-    infos, successes = agent.ep_info_buffer, agent.ep_success_buffer
-    optimizer = agent.policy.optimizer.state_dict()
+    episodes = agent.ep_info_buffer or ()  # without their times, and a Monitor's keywords
     state = {name: getattr(agent, name) for name in (*_COUNTERS, *LAST, "_replayed")}
     state |= {
         "policy": dict(agent.policy.state_dict()),
-        "optimizer": optimizer["state"],  # its settings follow from the arguments
-        "ep_info_buffer": infos if infos is None else [_episode(info) for info in infos],
-        "ep_success_buffer": successes if successes is None else list(successes),
+        "optimizer": agent.policy.optimizer.state_dict()["state"],
+        "ep_info_buffer": [{"r": episode["r"], "l": episode["l"]} for episode in episodes],
+        "ep_success_buffer": list(agent.ep_success_buffer or ()),
         "logged": _logged(agent.logger) if hasattr(agent, "_logger") else [],
     }
     return deepcopy(state)
 
 
-def _episode(info: dict[str, Any]) -> dict[str, Any]:
-    """Return what is logged of an episode: not the time it took, nor keywords of a Monitor."""
-    return {name: info[name] for name in ("r", "l")}
-
-
 def _logged(logger: Logger) -> list[Any]:
     """Return what was logged since the logger wrote its last row."""
     return [
-        (name, value, logger.name_to_count.get(name, 0), logger.name_to_excluded[name])
+        (name, value, logger.name_to_count.get(name, 0), logger.name_to_excluded.get(name, ()))
         for name, value in logger.name_to_value.items()
         if isinstance(value, _Logged)
     ]
 
 
 def set_state(agent: Any, state: dict[str, Any]) -> None:
-    """Give an agent a state, after it was checked."""
+    """Check a state and give it to an agent."""
     check_state(agent, state)
     state = deepcopy(state)
     agent.policy.load_state_dict(state["policy"])
@@ -95,15 +92,16 @@ def set_state(agent: Any, state: dict[str, Any]) -> None:
     vars(agent).update({name: state[name] for name in (*_COUNTERS, *LAST)})
     agent._replayed = _on(agent.device, state["_replayed"])
     for name in ("ep_info_buffer", "ep_success_buffer"):
-        episodes, window = state[name], agent._stats_window_size
-        setattr(agent, name, episodes if episodes is None else deque(episodes, window))
+        setattr(agent, name, deque(state[name], agent._stats_window_size))
     if not hasattr(agent, "_logger"):
         agent._logger = Logger(None, [])  # until ``learn`` configures one
-    agent.logger.name_to_value.clear()
+    logger = agent.logger
+    for pending in (logger.name_to_value, logger.name_to_count, logger.name_to_excluded):
+        pending.clear()
     for name, value, count, excluded in state["logged"]:
-        agent.logger.name_to_value[name] = value
-        agent.logger.name_to_count[name] = count
-        agent.logger.name_to_excluded[name] = excluded
+        logger.name_to_value[name] = value
+        logger.name_to_count[name] = count
+        logger.name_to_excluded[name] = excluded
 
 
 def _on(device: torch.device, batch: Any) -> Any:

@@ -22,7 +22,7 @@ def collect(agent: Any) -> tuple[dict[str, Any], Arrays]:
     The environment's is None if it cannot be read.
     """
     parts = {
-        "agent": agent.get_state(),
+        "state": agent.get_state(),
         "replay": small_state(agent.replay_buffer),
         "random": _random_state(),
         "action_space": agent.action_space,
@@ -42,7 +42,7 @@ def restore_into(agent: Any, tree: dict[str, Any], arrays: Arrays) -> None:
     def restored(name: str, target: Any = None) -> Any:
         return restore(target, tree[name], arrays, name)
 
-    agent.set_state(restored("agent"))
+    agent.set_state(restored("state"))
     set_small_state(agent.replay_buffer, restored("replay"))
     restored("env", agent.env)
     restored("action_space", agent.action_space)
