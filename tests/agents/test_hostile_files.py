@@ -115,10 +115,8 @@ def test_what_is_wrong_is_said(good, tmp_path):
         text = json.dumps(changed(content, where, value))
         return complaint(pack(tmp_path / "bad.zip", good | {"agent.json": text}))
 
-    assert "_n_updates" in message("state", "dict", "_n_updates")
-    assert "num_timesteps must be a whole number" in message(
-        "state", "dict", "num_timesteps", value="many"
-    )
+    assert "_n_updates" in message("state", "_n_updates")
+    assert "num_timesteps must be a whole number" in message("state", "num_timesteps", value="many")
     assert "gamma must be a number" in message("arguments", "gamma", value=2)
     assert "saved without gamma: pass it to load" in message("arguments", "gamma")
     assert "class 'Popen' is not known" in message("arguments", "policy", value={"class": "Popen"})
@@ -126,6 +124,15 @@ def test_what_is_wrong_is_said(good, tmp_path):
     assert "larger than its" in message(
         "arguments", "policy_kwargs", "dict", "net_arch", value=[99]
     )
+
+
+@pytest.mark.parametrize("value", [..., *WRONG])
+@pytest.mark.parametrize("where", [("state",), ("spaces",), ("arguments",), ("n_envs",)])
+def test_a_part_can_be_wrong_where_an_environment_is_given(good, where, value, tmp_path):
+    text = json.dumps(changed(json.loads(good["agent.json"]), where, value))
+    path = pack(tmp_path / "bad.zip", good | {"agent.json": text})
+    with pytest.raises(ValueError, match=r"bad\.zip"):
+        MVI.load(path, env="CartPole-v1", device="cpu")
 
 
 def test_nothing_huge_is_made(good, tmp_path):
@@ -191,7 +198,7 @@ def test_tensors_of_another_shape_name_or_type(good, part, tmp_path):
 def test_an_optimiser_that_has_not_moved_yet(good, tmp_path):
     arrays = safetensors.torch.load(good["arrays.safetensors"])
     rest = {name: value for name, value in arrays.items() if ".optimizer." not in name}
-    where = ("state", "dict", "optimizer")
+    where = ("state", "optimizer")
     text = json.dumps(changed(json.loads(good["agent.json"]), where, {"dict": {}}))
     parts = good | {"agent.json": text, "arrays.safetensors": safetensors.torch.save(rest)}
     works(MVI.load(pack(tmp_path / "new.zip", parts), device="cpu"))

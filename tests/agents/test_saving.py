@@ -109,6 +109,8 @@ def test_what_can_be_replaced_is_named(tmp_path):
     made(MVI).save(tmp_path / "agent")
     with pytest.raises(ValueError, match=r"load can replace acting, .*; got learning_rat$"):
         MVI.load(tmp_path / "agent", learning_rat=0.1)
+    with pytest.raises(ValueError, match=r"load can replace acting, .*; got observation_space$"):
+        MVI.load(tmp_path / "agent", custom_objects={"observation_space": None})
     assert MVI.load(tmp_path / "agent", custom_objects={"gamma": 0.5}).gamma == 0.5
     with pytest.raises(ValueError, match="gamma must be a number ≥ 0 and ≤ 1, got 5"):
         MVI.load(tmp_path / "agent", gamma=5)

@@ -1,4 +1,4 @@
-"""The file of an agent: a zip archive of one JSON text and its arrays, read with suspicion.
+"""The file of an agent: a zip archive of one JSON text and its arrays, checked when read.
 
 ``agent.json`` holds arguments and state, ``arrays.safetensors`` the arrays that it refers to.
 Neither format can carry code; Stable-Baselines3's own files can, and are refused.

@@ -3,7 +3,7 @@
 import io
 import os
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Self, cast
 
 import torch
@@ -44,7 +44,7 @@ class SafeFiles(OffPolicyAlgorithm):
         unknown = excluded - arguments.keys()
         if unknown:
             raise ValueError(f"exclude may name {sorted(arguments)}, got {sorted(unknown)}")
-        encoder = Encoder()
+        encoder, state = Encoder(), cast(Any, self).get_state()
         content = {
             "class": type(self).__name__,
             "system": get_system_info(print_info=False)[1],
@@ -55,7 +55,9 @@ class SafeFiles(OffPolicyAlgorithm):
                 if name not in excluded
             },
             "spaces": {name: encoder.encode(getattr(self, name), name) for name in SPACES},
-            "state": encoder.encode(cast(Any, self).get_state(), "state"),
+            "state": {
+                name: encoder.encode(value, f"state.{name}") for name, value in state.items()
+            },
         }
         write_archive(path, content, encoder.arrays)
 
@@ -115,7 +117,7 @@ class SafeFiles(OffPolicyAlgorithm):
         if not isinstance(parameters, dict):
             content, arrays = read_archive(load_path_or_dict)
             with blaming(load_path_or_dict):
-                state = Decoder(arrays).decode(content.get("state"), "state")
+                state = _decoded_part(Decoder(arrays), content, "state", "state.")
                 moments = self.policy.optimizer.state_dict() | {"state": state["optimizer"]}
                 parameters = {"policy": state["policy"], "policy.optimizer": moments}
                 self._check_parameters(parameters)
@@ -160,21 +162,32 @@ def _decoded(
     if not good(content.get("n_envs")):
         raise ValueError(f"n_envs must be {allowed}, got {content.get('n_envs')!r:.40}")
     decoder = Decoder(arrays)
-    parts: dict[str, dict[str, Any]] = {}
-    for part in ("arguments", "spaces"):
-        trees = content.get(part)
-        if not isinstance(trees, dict):
-            raise ValueError(f"its {part} must be an object, got {trees!r:.40}")
-        parts[part] = {k: decoder.decode(v, k) for k, v in trees.items() if k not in replaced}
-    state = decoder.decode(content.get("state"), "state")
-    if not isinstance(state, dict) or not isinstance(state.get("policy"), dict):
-        raise ValueError("its state must be a dictionary with a policy")
-    _check_names("spaces", parts["spaces"].keys() ^ set(SPACES), SPACES)
+    arguments = _decoded_part(decoder, content, "arguments", without=replaced)
+    saved_spaces = _decoded_part(decoder, content, "spaces")
+    state = _decoded_part(decoder, content, "state", "state.")
     known = argument_names(cls)
-    _check_names("arguments", parts["arguments"].keys() - known, known)
+    _check_names("arguments", arguments.keys() - known, known)
+    _check_names("spaces", saved_spaces.keys() ^ set(SPACES), SPACES)
     unread = {name for name in decoder.unread if name.partition(".")[0] not in replaced}
     _check_names("arrays", unread, arrays.keys() - unread)
-    return parts["arguments"], parts["spaces"], state
+    return arguments, saved_spaces, state
+
+
+def _decoded_part(
+    decoder: Decoder,
+    content: dict[str, Any],
+    part: str,
+    prefix: str = "",
+    without: Collection[str] = (),
+) -> dict[str, Any]:
+    trees = content.get(part)
+    if not isinstance(trees, dict):
+        raise ValueError(f"its {part} must be an object, got {trees!r:.40}")
+    return {
+        name: decoder.decode(tree, f"{prefix}{name}")
+        for name, tree in trees.items()
+        if name not in without
+    }
 
 
 def _check_names(what: str, odd: set[str], known: Iterable[str]) -> None:

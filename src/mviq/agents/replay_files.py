@@ -53,14 +53,14 @@ def buffer_state(buffer: ReplayBuffer) -> tuple[Arrays, dict[str, Any]]:
 
 def _arrays_of(buffer: ReplayBuffer) -> Arrays:
     """Return the arrays of one of Stable-Baselines3's buffers, by name."""
-    found: Arrays = {}
+    arrays: Arrays = {}
     for name, value in vars(buffer).items():
         parts = value.items() if isinstance(value, dict) else [("", value)]
-        found |= {f"{name}.{k}".rstrip("."): v for k, v in parts if isinstance(v, np.ndarray)}
-    for name in [name for name, array in found.items() if array.dtype.hasobject]:
-        if any(found.pop(name).flat):
+        arrays |= {f"{name}.{k}".rstrip("."): v for k, v in parts if isinstance(v, np.ndarray)}
+    for name in [name for name, array in arrays.items() if array.dtype.hasobject]:
+        if any(arrays.pop(name).flat):
             raise ValueError(f"{name} of the replay buffer holds objects, so it cannot be saved")
-    return found
+    return arrays
 
 
 def _checked_numbers(
@@ -89,8 +89,8 @@ def _check_arrays(path: Any, stored: Any, arrays: Arrays, bounds: Bounds) -> Non
     if odd:
         raise ValueError(f"{path}: {', '.join(odd)} missing or unknown")
     for name, array in arrays.items():
-        found = stored.get_slice(name)
-        shape, kind = tuple(found.get_shape()), found[0:0].dtype
+        part = stored.get_slice(name)
+        shape, kind = tuple(part.get_shape()), part[0:0].dtype
         if shape != array.shape or kind != array.dtype:
             raise ValueError(
                 f"{path}: {name} is {shape} of {kind}, expected {array.shape} of {array.dtype}"

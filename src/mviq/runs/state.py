@@ -13,7 +13,7 @@ from mviq.agents.codec import Arrays, CannotEncode
 from mviq.runs.replay_log import Ring, rings, set_small_state, small_state
 from mviq.runs.snapshot import capture, restore
 
-_NEXT_EPISODE = 1  # keeps the seeds of environments begun anew apart from other seeds
+_NEXT_EPISODE = 1  # separates the seeds of new episodes from other seeds
 
 
 def collect(agent: Any) -> tuple[dict[str, Any], Arrays]:
@@ -65,10 +65,10 @@ def hidden_in(env: VecEnv) -> str | None:
 
 @contextmanager
 def last_episodes_cut_off(agent: Any) -> Iterator[None]:
-    """Let the newest transitions in the replay buffer be truncated for a while.
+    """Mark the newest transitions in the replay buffer as truncated, until the end of the block.
 
-    So they are saved where the environment cannot give its state: another episode will follow
-    them when the run is resumed, and no n-step return may run from one into the other.
+    They are saved this way if the environment cannot give its state: another episode follows them
+    when the run is resumed, and no n-step return may reach from one into the other.
     """
     buffer = agent.replay_buffer
     last = (buffer.pos - 1) % buffer.buffer_size
@@ -79,7 +79,7 @@ def last_episodes_cut_off(agent: Any) -> Iterator[None]:
 
 
 def begin_new_episodes(agent: Any, seed: int) -> None:
-    """Go on in new episodes, where the environment could not give its state."""
+    """Reset the environment with a new seed, as its state could not be saved."""
     entropy = [seed, agent.num_timesteps, _NEXT_EPISODE]
     agent.env.seed(int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 1))
     agent._last_obs = agent._last_original_obs = agent.env.reset()
@@ -105,7 +105,7 @@ def _set_random_state(state: dict[str, Any]) -> None:
 
 @contextmanager
 def undisturbed_randomness() -> Iterator[None]:
-    """Whatever happens inside, the random generators of the process go on as if it had not."""
+    """Reset the random generators of the process to their state before the block."""
     before = _random_state()
     try:
         yield
