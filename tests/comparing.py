@@ -3,9 +3,11 @@
 import json
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import safetensors.numpy
+import torch
 
 from mviq.runs import Config
 from mviq.runs.checkpoint import Checkpoints
@@ -39,6 +41,19 @@ def assert_same_checkpoint(a: RunDirectory, b: RunDirectory) -> None:
             np.testing.assert_array_equal(mine[name], theirs[name], err_msg=name)
 
 
+def same(one: Any, other: Any) -> bool:
+    """Return whether two values are the same plain data, in types and to the last bit."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, np.ndarray | np.generic | torch.Tensor):
+        return one.dtype == other.dtype and bool(np.array_equal(one, other))
+    return bool(one == other)
+
+
 def _newest(directory: RunDirectory):
     checkpoints = Checkpoints(directory.checkpoints)
     found = checkpoints.newest(lambda marks: None, lambda text: None)
@@ -58,14 +73,10 @@ def first(pair):
 
 def without_clock(tree):
     if isinstance(tree, list):
-        return [without_clock(item) for item in tree if not _is_clock(item)]
+        return [without_clock(item) for item in tree]
     if isinstance(tree, dict):
-        return {key: without_clock(value) for key, value in tree.items()}
+        return {key: without_clock(value) for key, value in tree.items() if key not in CLOCK}
     return tree
-
-
-def _is_clock(item) -> bool:
-    return isinstance(item, list) and len(item) == 2 and str(item[0]) in CLOCK
 
 
 def _steps(table: Path) -> list[str]:

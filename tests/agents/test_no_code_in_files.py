@@ -100,11 +100,6 @@ def test_a_file_cannot_name_what_is_not_known(described, tmp_path):
 def test_only_tensors_and_json_are_in_the_file(tmp_path):
     made(MVI).learn(150).save(tmp_path / "agent.zip")
     with zipfile.ZipFile(tmp_path / "agent.zip") as archive:
-        assert sorted(archive.namelist()) == [
-            "agent.json",
-            "observations.safetensors",
-            "optimizer.safetensors",
-            "policy.safetensors",
-        ]
+        assert sorted(archive.namelist()) == ["agent.json", "arrays.safetensors"]
         json.loads(archive.read("agent.json"))
-        assert safetensors.torch.load(archive.read("policy.safetensors"))
+        assert safetensors.torch.load(archive.read("arrays.safetensors"))

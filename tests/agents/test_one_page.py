@@ -1,4 +1,4 @@
-"""The path from replayed transitions to new weights stays short enough to be read in one sitting."""
+"""The path from replayed transitions to new weights can be read in one sitting."""
 
 import sys
 from collections import Counter

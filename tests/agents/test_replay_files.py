@@ -10,7 +10,7 @@ from safetensors import safe_open
 from stable_baselines3.common.envs import BitFlippingEnv
 from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 
-from mviq.agents import MVI, FrameReplayBuffer, description, register
+from mviq.agents import MVI, FrameReplayBuffer, codec, register
 from mviq.agents.replay_files import read_buffer, write_buffer
 from problems import made
 
@@ -27,7 +27,7 @@ def test_replay_buffers_come_back(options, tmp_path):
 
 
 def test_hindsight_replay_is_truncated_or_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(description, "_CLASSES", dict(description._CLASSES))
+    monkeypatch.setattr(codec, "_CLASSES", dict(codec._CLASSES))
     register(HerReplayBuffer)
     env = BitFlippingEnv(n_bits=4, max_steps=5)
     options = {"replay_buffer_class": HerReplayBuffer, "learning_starts": 20}

@@ -2,10 +2,13 @@
 
 import io
 import json
+import zipfile
+from collections import OrderedDict, deque
 
 import gymnasium as gym
 import numpy as np
 import pytest
+import safetensors.numpy
 import torch
 from gymnasium import spaces
 from stable_baselines3 import DQN
@@ -14,8 +17,9 @@ from stable_baselines3.common.torch_layers import FlattenExtractor
 from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
+from comparing import same
 from mviq.agents import MVI, QRMVI, register
-from mviq.agents.description import describe, restore
+from mviq.agents.codec import CannotEncode, Decoder, Encoder
 from problems import Observed
 
 SMALL = {"policy_kwargs": {"net_arch": [16]}, "buffer_size": 500, "seed": 0, "device": "cpu"}
@@ -105,6 +109,8 @@ def test_what_can_be_replaced_is_named(tmp_path):
     made(MVI).save(tmp_path / "agent")
     with pytest.raises(ValueError, match=r"load can replace acting, .*; got learning_rat$"):
         MVI.load(tmp_path / "agent", learning_rat=0.1)
+    with pytest.raises(ValueError, match=r"load can replace acting, .*; got observation_space$"):
+        MVI.load(tmp_path / "agent", custom_objects={"observation_space": None})
     assert MVI.load(tmp_path / "agent", custom_objects={"gamma": 0.5}).gamma == 0.5
     with pytest.raises(ValueError, match="gamma must be a number ≥ 0 and ≤ 1, got 5"):
         MVI.load(tmp_path / "agent", gamma=5)
@@ -223,5 +229,76 @@ def test_an_agent_is_not_loaded_as_another(tmp_path):
     ids=str,
 )
 def test_spaces_survive_json(space):
-    described = json.loads(json.dumps(describe(space, "space"), allow_nan=False))
-    assert restore(described) == space
+    encoder = Encoder()
+    tree = json.loads(json.dumps(encoder.encode(space, "space"), allow_nan=False))
+    assert Decoder(encoder.arrays).decode(tree, "space") == space
+
+
+@pytest.mark.parametrize("cls", [MVI, QRMVI])
+def test_the_state_of_a_loaded_agent_is_the_state_that_was_saved(cls, tmp_path):
+    agent = made(cls, learning_rate=LinearSchedule(1e-3, 1e-4, 0.5)).learn(203)
+    state = agent.get_state()
+    agent.save(tmp_path / "agent")
+    assert same(cls.load(tmp_path / "agent", device="cpu").get_state(), state)
+    assert same(agent.get_state(), state)
+
+
+def test_a_state_is_a_copy_and_can_be_given_to_another_agent():
+    agent, other = made(MVI, seed=0).learn(200), made(MVI, seed=1)
+    state = agent.get_state()
+    other.set_state(state)
+    agent.learn(50, reset_num_timesteps=False)
+    assert same(other.get_state(), state)
+    assert not same(agent.get_state(), state)
+
+
+def test_a_state_that_does_not_fit_changes_nothing():
+    agent, wider = made(MVI).learn(150), made(MVI, policy_kwargs={"net_arch": [17]})
+    before = wider.get_state()
+    with pytest.raises(ValueError, match=r"q_net\.q_net\.0\.weight must be \(17, 4\)"):
+        wider.set_state(agent.get_state())
+    with pytest.raises(ValueError, match=r"missing or unknown: \['_n_updates', 'updates'\]"):
+        wider.set_state({"updates" if k == "_n_updates" else k: v for k, v in before.items()})
+    with pytest.raises(ValueError, match="_replayed must have shape"):
+        wider.set_state(before | {"_replayed": torch.zeros(3)})
+    assert same(wider.get_state(), before)
+
+
+def test_what_a_callback_logs_is_no_obstacle(tmp_path):
+    """A figure that waits to be logged, or an unusual keyword of a Monitor, is not saved."""
+    agent = made(MVI).learn(150)
+    agent.logger.record("figure", object())
+    agent.ep_info_buffer.append({"r": np.float32(1.5), "l": 3, "t": 0.1, "keyword": object()})
+    agent.save(tmp_path / "agent")
+    again = MVI.load(tmp_path / "agent", device="cpu", stats_window_size=2)
+    assert again.ep_info_buffer.maxlen == 2
+    assert again.ep_info_buffer[-1] == {"r": np.float32(1.5), "l": 3}
+
+
+def test_plain_data_survives_json():
+    value = {
+        "numbers": [None, True, 3, -0.5, float("inf"), float("-inf"), np.float32(0.1)],
+        "containers": ((1, "a"), {2, 3}, deque([4], 5), OrderedDict(b=6), b"\xff"),
+        "arrays": [np.arange(3), np.array([b"SF"]), np.array(2, ">i4"), torch.eye(2)],
+        "keys": {0: "zero", None: "none"},
+    }
+    encoder = Encoder()
+    tree = json.loads(json.dumps(encoder.encode(value, "value"), allow_nan=False))
+    decoder = Decoder(safetensors.numpy.load(safetensors.numpy.save(encoder.arrays)))
+    assert same(decoder.decode(tree, "value"), value)
+    assert not decoder.unread
+    with pytest.raises(CannotEncode, match=r"value\.a\.b cannot be saved: another array"):
+        Encoder().encode({"a.b": np.ones(1), "a": {"b": np.ones(1)}}, "value")
+
+
+def test_a_file_of_an_older_version_is_refused_by_its_version(tmp_path):
+    made(MVI).save(tmp_path / "agent.zip")
+    with zipfile.ZipFile(tmp_path / "agent.zip") as source:
+        content = json.loads(source.read("agent.json"))
+    with zipfile.ZipFile(tmp_path / "old.zip", "w") as target:
+        target.writestr("agent.json", json.dumps(content | {"version": 1}))
+    for read in (MVI.load, made(MVI).set_parameters):
+        with pytest.raises(
+            ValueError, match=r"old\.zip .*has format version 1, this mviq reads 2$"
+        ):
+            read(tmp_path / "old.zip")

@@ -1,16 +1,20 @@
 """Checkpoints: atomic, checked, incremental, and nothing but data."""
 
 import errno
+import json
 import os
 from pathlib import Path
 
 import pytest
 
-from comparing import assert_same_run
+from comparing import assert_same_run, same
 from mviq import storage
+from mviq.agents import MVI
 from mviq.runs import checkpoint, replay_log
 from mviq.runs.checkpoint import Checkpoints
 from mviq.runs.directory import BusyError, RunDirectory, RunError
+from mviq.runs.files import digest
+from mviq.runs.snapshot import restore
 from mviq.runs.training import resume, train
 from small_runs import Crashing, atari, cartpole, crash
 
@@ -215,3 +219,25 @@ def test_a_changed_configuration_is_noticed(tmp_path):
         train(CONFIG, tmp_path)
     with pytest.raises(RunError, match=r"config\.yaml was changed"):
         resume(tmp_path / CONFIG.name)
+
+
+def test_a_checkpoint_and_a_model_file_agree_on_the_state(tmp_path):
+    config = cartpole(total_steps=300, eval_every=0, keep_checkpoint=True)
+    train(config, tmp_path)
+    directory = RunDirectory(tmp_path / config.name)
+    stored = Checkpoints(directory.checkpoints).newest(lambda marks: None, lambda text: None)
+    in_checkpoint = restore(None, stored.tree["agent"]["state"], stored.arrays, "state")
+    in_model = MVI.load(directory.model, device="cpu").get_state()
+    assert same(in_checkpoint, in_model)
+
+
+def test_a_checkpoint_of_an_older_version_is_refused_by_its_version(tmp_path):
+    crash(CONFIG, tmp_path, 480)
+    file = newest(tmp_path) / "manifest.json"
+    manifest = json.loads(file.read_bytes())["manifest"] | {"version": 1}
+    sha256 = digest(json.dumps(manifest, sort_keys=True).encode())
+    file.write_text(json.dumps({"manifest": manifest, "sha256": sha256}))
+    before = contents(tmp_path)
+    with pytest.raises(RunError, match=r"step_\d+ has format version 1, this mviq reads 2; finish"):
+        train(CONFIG, tmp_path)
+    assert contents(tmp_path) == before

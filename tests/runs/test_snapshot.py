@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from mviq.agents.codec import CannotEncode
 from mviq.envs import make
-from mviq.runs.snapshot import CannotCapture, capture, restore
+from mviq.runs.snapshot import capture, restore
 
 GAMES = [f"MinAtar/{g}-v1" for g in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders")]
 CASES = [
@@ -43,7 +44,7 @@ def test_the_future_of_a_snapshot_is_that_of_the_original(env_id, options, steps
     play(original, steps, np.random.default_rng(0))
     tree, arrays = capture(original, "env")
     stored = safetensors.numpy.load(safetensors.numpy.save(arrays))
-    restore(copy, json.loads(json.dumps(tree, allow_nan=False)), stored)
+    restore(copy, json.loads(json.dumps(tree, allow_nan=False)), stored, "env")
     futures = [play(env, 2 * steps, np.random.default_rng(1)) for env in (original, copy)]
     assert futures[0] == futures[1]
 
@@ -72,7 +73,7 @@ def test_shared_things_stay_shared_and_types_stay_what_they_are():
     one.list.append(7)
     one.generator.random(5)
     tree, arrays = capture(one, "it")
-    restore(other, json.loads(json.dumps(tree, allow_nan=False)), arrays)
+    restore(other, json.loads(json.dumps(tree, allow_nan=False)), arrays, "it")
     assert other.list is other.same
     assert repr(other.list) == repr(one.list)
     assert type(other.scalar) is np.float32
@@ -102,13 +103,13 @@ def test_what_cannot_be_read_is_named(thing):
     if isinstance(thing, list):
         capture(Holding(thing), "it")
         return
-    with pytest.raises(CannotCapture, match=r"it\.thing"):
+    with pytest.raises(CannotEncode, match=r"it\.thing"):
         capture(Holding(thing), "it")
 
 
 def test_views_of_one_array_are_refused_since_they_would_part():
     array = np.zeros(4)
-    with pytest.raises(CannotCapture, match="share memory"):
+    with pytest.raises(CannotEncode, match="share memory"):
         capture([array, array[1:]], "it")
 
 
@@ -118,11 +119,11 @@ def test_an_emulator_that_hides_its_last_action_is_refused():
     gym.register_envs(ale_py)
     env = gym.make("ALE/Pong-v5", repeat_action_probability=0.25)
     env.reset(seed=0)
-    with pytest.raises(CannotCapture, match="repeats actions"):
+    with pytest.raises(CannotEncode, match="repeats actions"):
         capture(env, "env")
 
 
 def test_a_snapshot_of_something_else_is_refused():
     tree, arrays = capture(Sharing(), "it")
     with pytest.raises(ValueError, match="Holding here, but was a Sharing"):
-        restore(Holding(1), tree, arrays)
+        restore(Holding(1), tree, arrays, "it")

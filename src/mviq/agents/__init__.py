@@ -1,6 +1,6 @@
 """Deep MVI(q) agents with the interface of Stable-Baselines3."""
 
-from mviq.agents.description import register
+from mviq.agents.codec import register
 from mviq.agents.diagnostics import DivergenceError
 from mviq.agents.extractors import MinAtarCNN, RescaledExtractor
 from mviq.agents.losses import quantile_huber_loss

@@ -1,7 +1,7 @@
-"""The file of an agent: a zip archive of one JSON text and some tensors, read with suspicion.
+"""The file of an agent: a zip archive of one JSON text and its arrays, checked when read.
 
-``agent.json`` says what to build; ``policy``, ``optimizer`` and ``observations.safetensors`` hold
-its numbers. Neither format can carry code; Stable-Baselines3's own files can, and are refused.
+``agent.json`` holds arguments and state, ``arrays.safetensors`` the arrays that it refers to.
+Neither format can carry code; Stable-Baselines3's own files can, and are refused.
 """
 
 import io
@@ -11,46 +11,32 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
-import safetensors.torch
-import torch
-from torch import Tensor
+import safetensors.numpy
 
+from mviq.agents.codec import Arrays
 from mviq.storage import write_durably
 
-FORMAT, VERSION = "mviq-agent", 1
+FORMAT, VERSION = "mviq-agent", 2
 JSON_LIMIT = 2**24  # bytes; an agent needs a few thousand
-TENSORS = ("policy", "optimizer", "observations")
 Target = str | os.PathLike[str] | IO[bytes] | io.BufferedIOBase
-Tensors = dict[str, Tensor]
 
 
-class Archive(NamedTuple):
-    """What is in the file of an agent."""
-
-    content: dict[str, Any]
-    policy: Tensors
-    optimizer: Tensors
-    observations: Tensors
-
-
-def write_archive(path: Target, archive: Archive) -> None:
+def write_archive(path: Target, content: dict[str, Any], arrays: Arrays) -> None:
     """Write an agent; a file appears whole or not at all."""
-    content = {"format": FORMAT, "version": VERSION, **archive.content}
+    content = {"format": FORMAT, "version": VERSION, **content}
     with io.BytesIO() as buffer:
         with zipfile.ZipFile(buffer, "w") as parts:
             parts.writestr("agent.json", json.dumps(content, allow_nan=False, indent=1))
-            for name in TENSORS:
-                alone = {key: _alone(value) for key, value in getattr(archive, name).items()}
-                parts.writestr(f"{name}.safetensors", safetensors.torch.save(alone))
+            parts.writestr("arrays.safetensors", safetensors.numpy.save(arrays))
         if isinstance(path, str | os.PathLike):
             write_durably(named(path, ".zip"), buffer.getvalue())
         else:
             path.write(buffer.getvalue())
 
 
-def read_archive(path: Target) -> Archive:
+def read_archive(path: Target) -> tuple[dict[str, Any], Arrays]:
     """Return what ``write_archive`` wrote, or say why this is not an agent of ours."""
     if not isinstance(path, str | os.PathLike):
         return _read(path, path)
@@ -58,16 +44,17 @@ def read_archive(path: Target) -> Archive:
         return _read(file, path)
 
 
-def _read(file: Any, path: Target) -> Archive:
+def _read(file: Any, path: Target) -> tuple[dict[str, Any], Arrays]:
     with blaming(path), zipfile.ZipFile(file) as parts:
         content = json.loads(_part(parts, "agent.json"), parse_constant=_no_constant)
         if not isinstance(content, dict):
             raise ValueError(f"agent.json must hold an object, it holds a {type(content).__name__}")
-        found = (content.get("format"), content.get("version"))
-        if found != (FORMAT, VERSION):
-            raise ValueError(f"it is not of format {FORMAT} version {VERSION}, but {found}")
-        names = [f"{name}.safetensors" for name in TENSORS]
-        return Archive(content, *(safetensors.torch.load(_part(parts, name)) for name in names))
+        if content.get("format") != FORMAT:
+            raise ValueError(f"it is not of format {FORMAT}, but {content.get('format')!r:.40}")
+        if content.get("version") != VERSION:
+            version = content.get("version")
+            raise ValueError(f"it has format version {version!r:.40}, this mviq reads {VERSION}")
+        return content, safetensors.numpy.load(_part(parts, "arrays.safetensors"))
 
 
 @contextmanager
@@ -111,11 +98,6 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"agent.json holds {name}, which is not JSON")
 
 
-def _alone(tensor: Tensor) -> Tensor:
-    """Return a tensor that shares no memory, in the order of its indices."""
-    return tensor.detach().clone(memory_format=torch.contiguous_format)
-
-
 def named(path: str | os.PathLike[str], suffix: str) -> Path:
     """Return the path with a suffix, unless it has one."""
     path = Path(path)
@@ -124,7 +106,7 @@ def named(path: str | os.PathLike[str], suffix: str) -> Path:
 
 def located(path: str | os.PathLike[str], suffix: str) -> Path:
     """Return where a file is, with or without its suffix."""
-    found = Path(path) if Path(path).is_file() else named(path, suffix)
-    if not found.is_file():
-        raise FileNotFoundError(f"no such file: {found}")
-    return found
+    place = Path(path) if Path(path).is_file() else named(path, suffix)
+    if not place.is_file():
+        raise FileNotFoundError(f"no such file: {place}")
+    return place

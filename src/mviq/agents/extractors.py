@@ -10,7 +10,7 @@ from stable_baselines3.common.preprocessing import get_flattened_obs_dim, is_ima
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, FlattenExtractor
 from torch import Tensor, nn
 
-from mviq.agents.description import register
+from mviq.agents.codec import register
 
 
 @register

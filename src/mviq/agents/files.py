@@ -3,22 +3,29 @@
 import io
 import os
 import pathlib
-from collections.abc import Iterable
-from typing import Any, Self
+from collections.abc import Collection, Iterable
+from typing import Any, Self, cast
 
 import torch
+from stable_baselines3.common.base_class import maybe_make_env
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.type_aliases import GymEnv
+from stable_baselines3.common.utils import check_for_correct_spaces, get_system_info
+from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 
-from mviq.agents import saving
-from mviq.agents.archive import blaming, read_archive
-from mviq.agents.parameters import check_parameters
+from mviq.agents.archive import Target, blaming, read_archive, write_archive
+from mviq.agents.arguments import argument_names, arguments_of, whole
+from mviq.agents.codec import Arrays, Decoder, Encoder
+from mviq.agents.parameters import check_moments, check_weights, no_more_weights_than
 from mviq.agents.replay_files import read_buffer, write_buffer
+from mviq.agents.state import LAST
+
+SPACES = ("observation_space", "action_space")
 
 
 class SafeFiles(OffPolicyAlgorithm):
-    """Puts safe files in the place of Stable-Baselines3's pickles."""
+    """Replaces the pickles of Stable-Baselines3 by safe files."""
 
     def save(
         self,
@@ -33,7 +40,26 @@ class SafeFiles(OffPolicyAlgorithm):
         """
         if include:
             raise ValueError(f"include is not supported, got {list(include)}")
-        saving.save_agent(self, path, set(exclude or ()))
+        arguments, excluded = arguments_of(self), set(exclude or ())
+        unknown = excluded - arguments.keys()
+        if unknown:
+            raise ValueError(f"exclude may name {sorted(arguments)}, got {sorted(unknown)}")
+        encoder, state = Encoder(), cast(Any, self).get_state()
+        content = {
+            "class": type(self).__name__,
+            "system": get_system_info(print_info=False)[1],
+            "n_envs": self.n_envs,
+            "arguments": {
+                name: encoder.encode(value, name)
+                for name, value in arguments.items()
+                if name not in excluded
+            },
+            "spaces": {name: encoder.encode(getattr(self, name), name) for name in SPACES},
+            "state": {
+                name: encoder.encode(value, f"state.{name}") for name, value in state.items()
+            },
+        }
+        write_archive(path, content, encoder.arrays)
 
     @classmethod
     def load(
@@ -53,15 +79,32 @@ class SafeFiles(OffPolicyAlgorithm):
         ``env``, which must be where it was when the agent was saved.
         """
         changes = {**(custom_objects or {}), **kwargs}
-        return saving.load_agent(
-            cls,
-            path,
-            env,
-            device,
-            changes,
-            force_reset=force_reset,
-            print_system_info=print_system_info,
-        )
+        content, arrays = read_archive(path)
+        if print_system_info:
+            print(f"== CURRENT SYSTEM INFO ==\n{get_system_info(print_info=False)[1]}")
+            print(f"== SAVED MODEL SYSTEM INFO ==\n{content.get('system')}")
+        with blaming(path):
+            arguments, saved_spaces, state = _decoded(cls, content, arrays, set(changes))
+        arguments |= _checked_changes(cls, path, changes, set(arguments))
+        n_envs = content["n_envs"]
+        if env is not None:
+            env = cast(VecEnv, cast(Any, cls)._wrap_env(maybe_make_env(env, 0), 0))
+            check_for_correct_spaces(env, *(saved_spaces[name] for name in SPACES))
+            if force_reset:
+                state |= dict.fromkeys(LAST)
+            elif env.num_envs != n_envs:
+                raise ValueError(
+                    f"force_reset=False needs the {n_envs} environments of {path}, "
+                    f"got {env.num_envs}"
+                )
+            n_envs = env.num_envs
+        with blaming(path):
+            model = cast(Any, cls)(env=env, device=device, _init_setup_model=False, **arguments)
+            vars(model).update(saved_spaces, n_envs=n_envs)
+            with no_more_weights_than(sum(tensor.numel() for tensor in state["policy"].values())):
+                model._setup_model()
+            model.set_state(state)
+        return cast(Self, model)
 
     def set_parameters(
         self,
@@ -69,14 +112,24 @@ class SafeFiles(OffPolicyAlgorithm):
         exact_match: bool = True,
         device: torch.device | str = "auto",
     ) -> None:
-        """Put weights and optimiser state in place, from a saved agent or a dictionary."""
-        if not isinstance(load_path_or_dict, dict):
-            archive = read_archive(load_path_or_dict)
+        """Set weights and optimiser state, from a saved agent or a dictionary."""
+        parameters = load_path_or_dict
+        if not isinstance(parameters, dict):
+            content, arrays = read_archive(load_path_or_dict)
             with blaming(load_path_or_dict):
-                load_path_or_dict = saving.parameters_for(self, archive)
+                state = _decoded_part(Decoder(arrays), content, "state", "state.")
+                moments = self.policy.optimizer.state_dict() | {"state": state["optimizer"]}
+                parameters = {"policy": state["policy"], "policy.optimizer": moments}
+                self._check_parameters(parameters)
         elif exact_match:
-            check_parameters(self, load_path_or_dict)
-        super().set_parameters(load_path_or_dict, exact_match, device)
+            self._check_parameters(parameters)
+        super().set_parameters(parameters, exact_match, device)
+
+    def _check_parameters(self, parameters: dict[str, Any]) -> None:
+        if "policy" in parameters:
+            check_weights(self.policy, parameters["policy"])
+        if "policy.optimizer" in parameters:
+            check_moments(self.policy.optimizer, parameters["policy.optimizer"]["state"])
 
     def save_replay_buffer(self, path: str | os.PathLike[str]) -> None:  # type: ignore[override]
         """Save the replay buffer as arrays."""
@@ -95,3 +148,61 @@ class SafeFiles(OffPolicyAlgorithm):
         read_buffer(path, self.replay_buffer)
         if truncate_last_traj and isinstance(self.replay_buffer, HerReplayBuffer):
             self.replay_buffer.truncate_last_trajectory()
+
+
+def _decoded(
+    cls: type, content: dict[str, Any], arrays: Arrays, replaced: set[str]
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Return arguments, spaces and state of a file; arguments to be replaced are not decoded."""
+    if content.get("class") != cls.__name__:
+        raise ValueError(
+            f"it holds an agent of class {content.get('class')!r:.40}, not {cls.__name__}"
+        )
+    good, allowed = whole(1, 2**16)
+    if not good(content.get("n_envs")):
+        raise ValueError(f"n_envs must be {allowed}, got {content.get('n_envs')!r:.40}")
+    decoder = Decoder(arrays)
+    arguments = _decoded_part(decoder, content, "arguments", without=replaced)
+    saved_spaces = _decoded_part(decoder, content, "spaces")
+    state = _decoded_part(decoder, content, "state", "state.")
+    known = argument_names(cls)
+    _check_names("arguments", arguments.keys() - known, known)
+    _check_names("spaces", saved_spaces.keys() ^ set(SPACES), SPACES)
+    unread = {name for name in decoder.unread if name.partition(".")[0] not in replaced}
+    _check_names("arrays", unread, arrays.keys() - unread)
+    return arguments, saved_spaces, state
+
+
+def _decoded_part(
+    decoder: Decoder,
+    content: dict[str, Any],
+    part: str,
+    prefix: str = "",
+    without: Collection[str] = (),
+) -> dict[str, Any]:
+    trees = content.get(part)
+    if not isinstance(trees, dict):
+        raise ValueError(f"its {part} must be an object, got {trees!r:.40}")
+    return {
+        name: decoder.decode(tree, f"{prefix}{name}")
+        for name, tree in trees.items()
+        if name not in without
+    }
+
+
+def _check_names(what: str, odd: set[str], known: Iterable[str]) -> None:
+    if odd:
+        raise ValueError(f"its {what} must be {sorted(known)}, missing or unknown: {sorted(odd)}")
+
+
+def _checked_changes(
+    cls: type, path: Target, changes: dict[str, Any], stored: set[str]
+) -> dict[str, Any]:
+    """Require that the changes are arguments, and replace all that the file was saved without."""
+    known = argument_names(cls)
+    unknown = sorted(changes.keys() - known)
+    if unknown:
+        raise ValueError(f"load can replace {', '.join(sorted(known))}; got {', '.join(unknown)}")
+    for name in sorted(known - stored - changes.keys()):
+        raise ValueError(f"{path} was saved without {name}: pass it to load, as {name}=…")
+    return changes

@@ -1,7 +1,7 @@
 """What MVI(q) adds to DQN and QRDQN: the target of the family, and less overhead."""
 
 import warnings
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from stable_baselines3.common.buffers import NStepReplayBuffer
@@ -15,11 +15,11 @@ from mviq.agents.arguments import Acting, check_arguments, check_fit
 from mviq.agents.diagnostics import DivergenceError
 from mviq.agents.networks import channels_last
 from mviq.agents.replay import TransitionReplayBuffer, is_array
+from mviq.agents.state import Status, get_state, set_state
 from mviq.agents.update import Trainer
 from mviq.tsallis import Family
 from mviq.tsallis.family import Form, PolicyMethod
 
-Status = Literal["new", "learning", "finished", "stopped", "diverged", "failed"]
 _ENDINGS: dict[type, Status] = {KeyboardInterrupt: "stopped", DivergenceError: "diverged"}
 
 
@@ -97,6 +97,18 @@ class Learner(Trainer):
                 f"n_steps of the replay buffer must be the agent's {self.n_steps!r}, "
                 f"got {told['n_steps']!r}"
             )
+
+    def get_state(self) -> dict[str, Any]:
+        """Return a copy of the agent's state: everything that learning changes.
+
+        An agent that is built with the same arguments and given this state learns exactly as this
+        one does, if replay buffer, environment and random generators are in the same state too.
+        """
+        return get_state(self)
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Give the agent a state of ``get_state``; one that does not fit changes nothing."""
+        set_state(self, state)
 
     def learn(
         self,

@@ -15,7 +15,7 @@ from stable_baselines3.common.type_aliases import ReplayBufferSamples
 from stable_baselines3.common.vec_env import VecNormalize
 from torch import Tensor
 
-from mviq.agents.description import register
+from mviq.agents.codec import register
 
 Array = np.ndarray[Any, Any]
 

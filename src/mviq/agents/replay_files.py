@@ -20,7 +20,7 @@ CHUNK_BYTES = 2**26  # read at once, so that filling a buffer needs little memor
 
 def write_buffer(path: str | os.PathLike[str], buffer: ReplayBuffer) -> None:
     """Write the arrays of a replay buffer."""
-    arrays, numbers = _state(buffer)
+    arrays, numbers = buffer_state(buffer)
     metadata = {"kind": type(buffer).__name__, "numbers": json.dumps(numbers)}
     with appearing(named(path, ".safetensors")) as partial:
         safetensors.numpy.save_file(arrays, partial, metadata)
@@ -28,7 +28,7 @@ def write_buffer(path: str | os.PathLike[str], buffer: ReplayBuffer) -> None:
 
 def read_buffer(path: str | os.PathLike[str], buffer: ReplayBuffer) -> None:
     """Fill a replay buffer of the same kind and size from a file, or leave it as it is."""
-    arrays, _ = _state(buffer)
+    arrays, _ = buffer_state(buffer)
     try:
         with safe_open(located(path, ".safetensors"), "numpy") as stored:
             numbers = _checked_numbers(path, buffer, stored.metadata() or {})
@@ -42,25 +42,25 @@ def read_buffer(path: str | os.PathLike[str], buffer: ReplayBuffer) -> None:
         setattr(buffer, name, number)
 
 
-def _state(buffer: ReplayBuffer) -> tuple[Arrays, dict[str, Any]]:
+def buffer_state(buffer: ReplayBuffer) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays of a buffer and the numbers that change as it fills."""
     own = getattr(buffer, "state", None)
     if own is not None:
         arrays, numbers = own()
         return arrays, numbers
-    return arrays_of(buffer), {"pos": int(buffer.pos), "full": bool(buffer.full)}
+    return _arrays_of(buffer), {"pos": int(buffer.pos), "full": bool(buffer.full)}
 
 
-def arrays_of(buffer: ReplayBuffer) -> Arrays:
+def _arrays_of(buffer: ReplayBuffer) -> Arrays:
     """Return the arrays of one of Stable-Baselines3's buffers, by name."""
-    found: Arrays = {}
+    arrays: Arrays = {}
     for name, value in vars(buffer).items():
         parts = value.items() if isinstance(value, dict) else [("", value)]
-        found |= {f"{name}.{k}".rstrip("."): v for k, v in parts if isinstance(v, np.ndarray)}
-    for name in [name for name, array in found.items() if array.dtype.hasobject]:
-        if any(found.pop(name).flat):
+        arrays |= {f"{name}.{k}".rstrip("."): v for k, v in parts if isinstance(v, np.ndarray)}
+    for name in [name for name, array in arrays.items() if array.dtype.hasobject]:
+        if any(arrays.pop(name).flat):
             raise ValueError(f"{name} of the replay buffer holds objects, so it cannot be saved")
-    return found
+    return arrays
 
 
 def _checked_numbers(
@@ -80,7 +80,7 @@ def _checked_numbers(
     most = max((size if full else pos) - 1, 0)
     if type(forgotten) is not int or not 0 <= forgotten <= most:
         raise ValueError(f"{path}: forgotten must be at most {most}, got {forgotten!r:.20}")
-    return {name: numbers[name] for name in _state(buffer)[1]}
+    return {name: numbers[name] for name in buffer_state(buffer)[1]}
 
 
 def _check_arrays(path: Any, stored: Any, arrays: Arrays, bounds: Bounds) -> None:
@@ -89,8 +89,8 @@ def _check_arrays(path: Any, stored: Any, arrays: Arrays, bounds: Bounds) -> Non
     if odd:
         raise ValueError(f"{path}: {', '.join(odd)} missing or unknown")
     for name, array in arrays.items():
-        found = stored.get_slice(name)
-        shape, kind = tuple(found.get_shape()), found[0:0].dtype
+        part = stored.get_slice(name)
+        shape, kind = tuple(part.get_shape()), part[0:0].dtype
         if shape != array.shape or kind != array.dtype:
             raise ValueError(
                 f"{path}: {name} is {shape} of {kind}, expected {array.shape} of {array.dtype}"

@@ -19,16 +19,16 @@ from typing import Any
 import safetensors.numpy
 from safetensors import SafetensorError
 
+from mviq.agents.codec import Arrays
 from mviq.runs import replay_log
 from mviq.runs.directory import RunError
 from mviq.runs.files import digest, file_digest
 from mviq.runs.replay_log import Ring, Segment
-from mviq.runs.snapshot import Arrays
 from mviq.runs.tables import Mark
 from mviq.storage import sync, write_durably
 
 KEPT = 2  # the newest, and the one before it in case the newest is damaged
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ class Checkpoints:
         damage = ""
         for place in reversed(self._places()):
             try:
-                found = self._read(place)
-                tables(found.tables)
+                checkpoint = self._read(place)
+                tables(checkpoint.tables)
             except DamagedError as error:
                 damage = str(error)
                 warn(f"{damage}; trying the checkpoint before it")
@@ -115,8 +115,8 @@ class Checkpoints:
             for later in self._places():
                 if later.name > place.name:
                     shutil.rmtree(later)
-            self._segments = found.segments
-            return found
+            self._segments = checkpoint.segments
+            return checkpoint
         if damage:
             raise DamagedError(
                 f"{damage}, and so are all others; remove {self.path} to begin again"
@@ -177,13 +177,18 @@ def _manifest(place: Path) -> dict[str, Any]:
     try:
         content = json.loads(file.read_bytes())
         manifest: dict[str, Any] = content["manifest"]
-        whole = content["sha256"] == _own_digest(manifest) and manifest["version"] == VERSION
+        whole, version = content["sha256"] == _own_digest(manifest), manifest["version"]
     except FileNotFoundError:
         raise DamagedError(f"{file} is missing") from None
     except (ValueError, KeyError, TypeError):
         whole = False
     if not whole:
         raise DamagedError(f"{file} is damaged")
+    if version != VERSION:
+        raise RunError(
+            f"{place} has format version {version!r:.40}, this mviq reads {VERSION}; finish the "
+            f"run with the mviq that began it, or remove {place.parent} to begin again"
+        )
     return manifest
 
 

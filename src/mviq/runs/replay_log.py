@@ -16,12 +16,13 @@ from safetensors import safe_open
 from stable_baselines3.common.buffers import ReplayBuffer
 
 from mviq.agents import FrameReplayBuffer
-from mviq.agents.replay_files import arrays_of
+from mviq.agents.replay_files import buffer_state
 from mviq.runs.files import digest
 from mviq.storage import write_durably
 
 Array = np.ndarray[Any, Any]
 SEGMENT_BYTES = 2**27  # of one file, so that writing needs little memory
+_SMALL = ("written", "latest")  # arrays of a buffer that are written over at every step
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Ring:
         return {name: array[where] for name, array in self.arrays.items()}
 
     def put(self, numbers: range, items: dict[str, Array]) -> None:
-        """Put items back in their places; what is too old for the ring is left out."""
+        """Write items to their places; what is too old for the ring is left out."""
         kept = range(max(numbers.start, self.count - self.capacity), min(numbers.stop, self.count))
         if not kept:
             return
@@ -71,32 +72,27 @@ class Segment:
 
 def rings(buffer: ReplayBuffer, rows: int) -> list[Ring]:
     """Return the rings of a buffer to which so many rows have been added in the run."""
+    arrays, _ = buffer_state(buffer)
     if not isinstance(buffer, FrameReplayBuffer):
-        return [Ring("rows", arrays_of(buffer), rows)]
-    arrays, _ = buffer.state()
-    frames, written = arrays.pop("frames"), arrays.pop("written")
-    arrays.pop("latest")
+        return [Ring("rows", arrays, rows)]
     arrays["numbers"] = np.moveaxis(arrays["numbers"], 1, 0)
     return [
-        Ring("rows", arrays, rows),
+        Ring("rows", {k: v for k, v in arrays.items() if k not in ("frames", *_SMALL)}, rows),
         *(
-            Ring(f"frames{i}", {"frames": frames[i, : buffer.places]}, int(written[i]))
-            for i in range(buffer.n_envs)
+            Ring(f"frames{i}", {"frames": frames[: buffer.places]}, int(buffer.written[i]))
+            for i, frames in enumerate(arrays["frames"])
         ),
     ]
 
 
 def small_state(buffer: ReplayBuffer) -> dict[str, Any]:
-    """Return what a buffer remembers beside its rings."""
-    state: dict[str, Any] = {"pos": int(buffer.pos), "full": bool(buffer.full)}
-    if isinstance(buffer, FrameReplayBuffer):
-        state["forgotten"] = int(buffer.forgotten)
-        state |= {"written": buffer.written, "latest": buffer.latest}
-    return state
+    """Return the state of a buffer besides its rings."""
+    arrays, numbers = buffer_state(buffer)
+    return numbers | {name: arrays[name] for name in _SMALL if name in arrays}
 
 
-def put_small_state(buffer: ReplayBuffer, state: dict[str, Any]) -> None:
-    """Put back what ``small_state`` returned."""
+def set_small_state(buffer: ReplayBuffer, state: dict[str, Any]) -> None:
+    """Set what ``small_state`` returned."""
     for name, value in state.items():
         if isinstance(value, np.ndarray):
             getattr(buffer, name)[...] = value

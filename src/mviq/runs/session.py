@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
@@ -83,7 +82,7 @@ class Session(BaseCallback):
     def _continue_from(self, found: Checkpoint) -> None:
         assert self.agent.env is not None
         self.agent.env.reset()  # so that the environment is made of what it was made of
-        state.put_back(self.agent, found.tree["agent"], found.arrays)
+        state.restore_into(self.agent, found.tree["agent"], found.arrays)
         for ring in state.replay_rings(self.agent):
             self.checkpoints.fill(ring)
         self.boundary = int(found.tree["boundary"])
@@ -116,7 +115,7 @@ class Session(BaseCallback):
     def _ended(self, result: Result) -> Result:
         self.tables.check_in_place()
         if result.status == "finished":
-            self._save_agent(self.directory.model)
+            self.agent.save(self.directory.model)
         self.tables.marks()  # on disk before anyone can read that the run is finished
         self.directory.finish(result)
         if not self.config.keep_checkpoint:
@@ -183,16 +182,10 @@ class Session(BaseCallback):
         self.agent.logger.record("eval/mean_ep_length", length)
         if mean > self.best:
             self.best = mean
-            self._save_agent(self.directory.best_model)
+            self.agent.save(self.directory.best_model)
         self.reporter.say(f"step {step}: evaluation {mean:.1f} (best {self.best:.1f})")
         if self.config.video:
             film(self.agent, self.config, seed, self.directory.videos / f"step_{step}.mp4")
-
-    def _save_agent(self, path: Path) -> None:
-        """Save the agent as if it had learnt in one session."""
-        began, self.agent._num_timesteps_at_start = self.agent._num_timesteps_at_start, 0
-        self.agent.save(path)
-        self.agent._num_timesteps_at_start = began
 
     def _save(self, step: int) -> None:
         began = time.monotonic()

@@ -1,0 +1,251 @@
+"""Plain data as a JSON tree with named arrays, and back, without running code from the file.
+
+None, booleans, integers, finite floats, strings and lists stand for themselves. Any other value is
+a JSON object with one key, its tag, such as ``{"tuple": [1, 2]}``. The numbers of an array are kept
+beside the tree, for safetensors, under the path of the array. A class is stored by its name, which
+must be in a list that only ``register`` extends. A value with no such form cannot be saved.
+"""
+
+import math
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from itertools import chain, repeat
+from numbers import Real
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from stable_baselines3.common import torch_layers
+from stable_baselines3.common.buffers import DictReplayBuffer, NStepReplayBuffer, ReplayBuffer
+from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit
+from stable_baselines3.common.utils import ConstantSchedule, FloatSchedule, LinearSchedule
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+Class = TypeVar("Class", bound=type)
+
+LARGEST = 2**25  # numbers in an observation; four colour pictures of 1080 lines are fewer
+_CLASSES: dict[str, type] = {}
+_MAPPINGS: dict[str, Any] = {"dict": dict, "OrderedDict": OrderedDict}
+_NUMBERS = {"bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))}
+_NUMBERS |= {"float16", "float32", "float64"}
+
+
+class CannotEncode(ValueError):  # noqa: N818 - a property of the value, not a failure
+    """A value has no form as plain data."""
+
+
+def register(known: Class) -> Class:
+    """Allow agents that use a class of yours to be saved and loaded; usable as a decorator.
+
+    Both the program that saves and the one that loads must have registered it: a file can name
+    a class, never bring or import one.
+
+    >>> @register
+    ... class MyFeatures(torch_layers.FlattenExtractor): ...
+    """
+    _CLASSES[known.__name__] = known
+    return known
+
+
+for _known in (
+    *(getattr(torch.nn, name) for name in torch.nn.modules.activation.__all__),
+    *(getattr(torch.optim, name) for name in ("Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "SGD")),
+    torch_layers.FlattenExtractor,
+    torch_layers.NatureCNN,
+    torch_layers.CombinedExtractor,
+    ReplayBuffer,
+    NStepReplayBuffer,
+    DictReplayBuffer,
+):
+    register(_known)
+
+
+class Encoder:
+    """Turns values into JSON trees, and collects their arrays."""
+
+    def __init__(self) -> None:
+        self.arrays: Arrays = {}
+
+    def encode(self, value: Any, path: str) -> Any:
+        """Return the tree of a value; ``path`` names its arrays, and the value in errors."""
+        return self.describe(value, path)
+
+    def describe(self, value: Any, path: str) -> Any:
+        """Return the tree of a value, with ``encode`` for what is inside it."""
+        kind = type(value)
+        if value is None or kind in (bool, int, str) or (kind is float and math.isfinite(value)):
+            return value
+        if kind is list:
+            return [self.encode(item, f"{path}.{i}") for i, item in enumerate(value)]
+        if isinstance(value, np.ndarray | np.generic | torch.Tensor):
+            return self._array(value, path)
+        if kind in _MAPPINGS.values():
+            return {kind.__name__: self._items(value, path)}
+        if kind in _KINDS:
+            parts, _ = _KINDS[kind]
+            return {kind.__name__: self.describe(parts(value), path)}
+        if isinstance(value, type) and _CLASSES.get(value.__name__) is value:
+            return {"class": value.__name__}
+        return self.other(value, path)
+
+    def other(self, value: Any, path: str) -> Any:
+        """Return the tree of a value that is not plain data."""
+        hint = " (mviq.agents.register makes a class known)" if isinstance(value, type) else ""
+        raise CannotEncode(
+            f"{path} cannot be described without code, so it cannot be saved: {value!r}{hint}; "
+            f"exclude it when saving and pass it again when loading"
+        )
+
+    def _array(self, value: Any, path: str) -> Any:
+        array = np.asarray(value.detach().cpu() if isinstance(value, torch.Tensor) else value)
+        if array.dtype.hasobject or array.dtype.names:
+            raise CannotEncode(f"{path} cannot be saved: it is an array of {array.dtype}")
+        if path in self.arrays:
+            raise CannotEncode(f"{path} cannot be saved: another array has this name")
+        tag = "Tensor" if isinstance(value, torch.Tensor) else "ndarray"
+        tag = "generic" if isinstance(value, np.generic) else tag
+        if array.dtype.name in _NUMBERS and array.dtype.isnative:
+            self.arrays[path] = np.array(array, copy=True, order="C")
+            return {tag: None}
+        self.arrays[path] = np.frombuffer(array.tobytes(), np.uint8)  # unknown to safetensors
+        return {tag: [array.dtype.str, list(array.shape)]}
+
+    def _items(self, value: dict[Any, Any], path: str) -> Any:
+        """Return the items of a dictionary: an object if all keys are strings, else pairs."""
+        if not all(key is None or type(key) in (str, int) for key in value):
+            raise CannotEncode(f"{path} cannot be saved: its keys must be names, got {list(value)}")
+        pairs = [(key, self.encode(item, f"{path}.{key}")) for key, item in value.items()]
+        return dict(pairs) if all(type(key) is str for key in value) else [*map(list, pairs)]
+
+
+class Decoder:
+    """Makes values from JSON trees and arrays, or raises a ``ValueError``."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self.arrays, self.unread = arrays, set(arrays)
+
+    def decode(self, tree: Any, path: str, current: Any = None) -> Any:
+        """Return the value that was encoded with this path.
+
+        ``current`` is the value in its place now, for decoders that change objects.
+        """
+        return self.make(tree, path, current)
+
+    def make(self, tree: Any, path: str, current: Any = None) -> Any:
+        """Return the value of a tree, with ``decode`` for what is inside it."""
+        if isinstance(tree, list):
+            now = chain(current if isinstance(current, list) else (), repeat(None))
+            items = enumerate(zip(tree, now, strict=False))
+            return [self.decode(item, f"{path}.{i}", before) for i, (item, before) in items]
+        if not isinstance(tree, dict):
+            return tree
+        if len(tree) != 1:
+            raise ValueError(f"not a description of a value: {tree!r:.60}")
+        ((tag, content),) = tree.items()
+        try:
+            return self.tagged(tag, content, path, current)
+        except ValueError:
+            raise
+        except Exception as error:  # spaces and schedules answer wrong data in many ways
+            raise ValueError(f"not a description of a {tag}: {content!r:.60}") from error
+
+    def tagged(self, tag: str, content: Any, path: str, current: Any) -> Any:
+        """Return the value of a tag and its content."""
+        if tag in ("ndarray", "generic", "Tensor"):
+            return self._array(tag, content, path)
+        if tag in _MAPPINGS:
+            before = current if isinstance(current, dict) else {}
+            pairs = content if isinstance(content, list) else content.items()
+            return _MAPPINGS[tag](
+                (key, self.decode(item, f"{path}.{key}", before.get(key))) for key, item in pairs
+            )
+        if tag == "class":
+            return _known_class(content)
+        if tag not in _TAGS or not isinstance(content, list):
+            raise ValueError(f"not a description of a value: { {tag: content}!r:.60}")
+        parts, make = _KINDS[_TAGS[tag]]
+        now = parts(current) if type(current) is _TAGS[tag] else None
+        return make(*self.make(content, path, now))
+
+    def _array(self, tag: str, content: Any, path: str) -> Any:
+        if path not in self.arrays:
+            raise ValueError(f"the array {path} is missing")
+        self.unread.discard(path)
+        array = self.arrays[path].copy()
+        if content is not None:
+            name, shape = content
+            dtype: np.dtype[Any] = np.dtype(name)
+            if dtype.hasobject:
+                raise ValueError(f"an array cannot be of {name!r:.60}")
+            array = array.view(dtype).reshape(shape)
+        if tag == "Tensor":
+            return torch.from_numpy(array)
+        return array if tag == "ndarray" else array[()]
+
+
+def _known_class(name: Any) -> type:
+    if not isinstance(name, str) or name not in _CLASSES:
+        raise ValueError(f"class {name!r:.60} is not known here; mviq.agents.register it first")
+    return _CLASSES[name]
+
+
+def _special_float(name: Any) -> float:
+    if name not in ("inf", "-inf", "nan"):
+        raise ValueError(f"not a special number: {name!r:.60}")
+    return float(name)
+
+
+def _schedule(kind: Callable[..., Any]) -> Callable[..., Any]:
+    def make(*numbers: Any) -> Any:
+        if not all(isinstance(number, Real) for number in numbers):
+            raise ValueError(f"a schedule must be of numbers, got {numbers!r:.60}")
+        return kind(*numbers)
+
+    return make
+
+
+def _box(low: Any, high: Any, name: Any) -> spaces.Box:
+    dtype: np.dtype[Any] = np.dtype(name)
+    if dtype.kind not in "biuf":
+        raise ValueError(f"a Box must be of numbers, not {name!r:.60}")
+    return spaces.Box(low, high, dtype=dtype.type)
+
+
+def _discrete(n: Any, start: Any) -> spaces.Discrete:
+    if type(n) is not int or type(start) is not int or not 1 <= n <= LARGEST:
+        raise ValueError(f"a Discrete space must have 1 to {LARGEST} values, got {n!r:.60}")
+    return spaces.Discrete(n, start=start)
+
+
+def _multi_binary(n: Any) -> spaces.MultiBinary:
+    sizes = [n] if isinstance(n, int) else n
+    if not all(type(size) is int and size >= 0 for size in sizes) or math.prod(sizes) > LARGEST:
+        raise ValueError(f"a MultiBinary space must have at most {LARGEST} values, got {n!r:.60}")
+    return spaces.MultiBinary(n)
+
+
+# How a value is taken apart into plain data, and made of it again.
+_KINDS: dict[type, tuple[Callable[[Any], list[Any]], Callable[..., Any]]] = {
+    float: (lambda value: [str(value)], _special_float),
+    bytes: (lambda value: [value.hex()], bytes.fromhex),
+    tuple: (list, lambda *items: items),
+    set: (list, lambda *items: set(items)),
+    deque: (lambda value: [value.maxlen, *value], lambda length, *items: deque(items, length)),
+    TrainFreq: (
+        lambda value: [value.frequency, value.unit.value],
+        lambda frequency, unit: TrainFreq(frequency, TrainFrequencyUnit(unit)),
+    ),
+    ConstantSchedule: (lambda value: [value.val], _schedule(ConstantSchedule)),
+    LinearSchedule: (
+        lambda value: [value.start, value.end, value.end_fraction],
+        _schedule(LinearSchedule),
+    ),
+    FloatSchedule: (lambda value: [value.value_schedule], FloatSchedule),
+    spaces.Box: (lambda value: [value.low, value.high, value.dtype.str], _box),
+    spaces.Discrete: (lambda value: [int(value.n), int(value.start)], _discrete),
+    spaces.MultiDiscrete: (lambda value: [value.nvec], spaces.MultiDiscrete),
+    spaces.MultiBinary: (lambda value: [value.n], _multi_binary),
+    spaces.Dict: (lambda value: [dict(value.spaces)], spaces.Dict),
+}
+_TAGS = {kind.__name__: kind for kind in _KINDS}
