@@ -7,8 +7,8 @@ import pytest
 
 from mviq.runs import Config, resolve
 from mviq.runs.config import remarks
-from mviq.runs.overrides import as_yaml, merged, parse, read_file
 from mviq.runs.presets import PRESETS, defaults
+from mviq.runs.settings import as_yaml, merged, parse, read_file
 
 
 def test_table_1_as_printed():

@@ -68,7 +68,7 @@ def test_a_finished_run_needs_neither_lock_nor_environment(tmp_path, monkeypatch
     """It may be in a place that cannot be written to, or on another machine."""
     first = train(CONFIG, tmp_path)
     monkeypatch.delattr(RunDirectory, "locked")
-    monkeypatch.setattr("mviq.runs.training.check_learning", None)
+    monkeypatch.setattr("mviq.runs.training.build", None)
     assert train(CONFIG, tmp_path) == resume(tmp_path / CONFIG.name) == first
 
 

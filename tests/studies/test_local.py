@@ -12,8 +12,8 @@ import pytest
 
 from comparing import assert_same_run
 from mviq.cli.main import main
-from mviq.runs.overrides import as_yaml
 from mviq.runs.records import logged_step
+from mviq.runs.settings import as_yaml
 from mviq.runs.training import train
 from mviq.studies.directory import StudyDirectory
 from mviq.studies.file import read_study

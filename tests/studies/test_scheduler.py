@@ -68,7 +68,7 @@ def session(directory, script, retry_failed=False, engine=Pretending):
 def scheduled(directory, engine, tasks: list[Task], board=Board) -> bool:
     tally = Tally()
     tally.add(tasks)
-    return Scheduler(directory, engine, 1, board(tally)).run(TaskList(tasks))
+    return Scheduler(directory, engine, 1, board(tally, quiet=True)).run(TaskList(tasks))
 
 
 def states(directory):

@@ -426,7 +426,7 @@ def test_a_search_that_is_killed_goes_on(tmp_path, capsys):
     shutil.rmtree(place)
     place.touch()
     assert main(typed(file, "--quiet")) == 2
-    assert capsys.readouterr().err == f"mviq: study: {directory.path}: {place} is not a directory\n"
+    assert capsys.readouterr().err == f"mviq: study: {place} is not a directory\n"
     for action in ("run", "tune", "status"):
         assert main(["study", action, str(directory.path), "--out", "x"]) == 2
         assert "--out is for a file" in capsys.readouterr().err

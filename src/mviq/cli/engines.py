@@ -2,11 +2,11 @@
 
 import argparse
 import math
-import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from mviq.progress import Display
 
 
 def add_session_options(parser: argparse.ArgumentParser) -> None:
@@ -38,18 +38,12 @@ def retry(study: Path) -> str:
 
 
 def saying(quiet: bool) -> Callable[[str], None]:
-    """Return where a study says what it does, if anyone reads."""
-
-    def say(text: str) -> None:
-        if not quiet:
-            with suppress(OSError):
-                print(text, file=sys.stderr, flush=True)
-
-    return say
+    """Return where a study says what it does."""
+    return Display(lambda elapsed: (), quiet=quiet).say
 
 
 def add_engine_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options that say where runs are done."""
     group = parser.add_argument_group("where the runs are done")
     add = group.add_argument
     workers = "runs at once (as many as cores and memory allow)"
@@ -64,7 +58,7 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
 
 
 def engine_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of ``Options`` that say where runs are done; a mistake is one line."""
+    """Return the arguments of ``Options`` that say where runs are done."""
     from mviq.studies.ray_engine import Resources
 
     _check(options)

@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mviq.cli.common import text_table
 from mviq.cli.engines import add_session_options, saying, session_options
 from mviq.studies.directory import StudyDirectory
 from mviq.studies.tuning.file import Search, read_search, with_trials
@@ -76,13 +77,15 @@ def _dry_run(search: Search, directory: StudyDirectory, options: "Options") -> i
 
 
 def _search(search: Search, directory: StudyDirectory, options: "Options", judge: "Judge") -> int:
+    from mviq.reports.tuning import files
+    from mviq.storage import write_files
     from mviq.studies.running import engine_of
     from mviq.studies.tuning.search import tune
 
     with engine_of(options) as engine:
         outcome = tune(search, directory, options, engine, judge, saying(options.quiet))
     place = directory.path / "tuning"
-    paths = _write(outcome, place)
+    paths = write_files(files(outcome), place, force=True)
     _print(outcome, place)
     for path in paths:
         print(path)
@@ -91,16 +94,8 @@ def _search(search: Search, directory: StudyDirectory, options: "Options", judge
     return outcome.exit_code
 
 
-def _write(outcome: "Outcome", place: Path) -> list[Path]:
-    from mviq.reports.tuning import files
-    from mviq.storage import write_files
-
-    return write_files(files(outcome), place, force=True)
-
-
 def _print(outcome: "Outcome", place: Path) -> None:
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
     from mviq.reports.tuning import ranking, sentences
@@ -108,11 +103,6 @@ def _print(outcome: "Outcome", place: Path) -> None:
     console = Console(highlight=False)
     columns, rows = ranking(outcome, SHOWN)
     if rows:
-        table = Table(box=None, pad_edge=False)
-        for title in columns:
-            table.add_column(Text(title), justify="right")
-        for row in rows:
-            table.add_row(*map(Text, row))
-        console.print(table)
+        console.print(text_table(columns, rows, box=None, pad_edge=False))
     for sentence in sentences(outcome, place):
         console.print(Text(sentence), soft_wrap=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mviq.runs.config import CRITICS
-from mviq.runs.overrides import FIELDS
+from mviq.runs.settings import FIELDS
 from mviq.studies.plan import spoken
 
 Settings = Mapping[str, Any]

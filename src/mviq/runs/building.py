@@ -2,8 +2,8 @@
 
 import math
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import torch
@@ -132,25 +132,28 @@ def check(config: Config) -> None:
         _check_spaces(config, env)
 
 
-def check_learning(config: Config) -> None:
-    """Find out before work starts whether an agent can be built, and has room to learn."""
-    check(config)
-    with closing(make_env(config, 1, config.seed, evaluation=False)) as env:
-        try:
-            agent = make_agent(config, env)
-        except (MemoryError, RuntimeError) as error:
-            cause = " ".join(str(error).split())
-            raise RunError(f"there is no room for {_sizes(config)}: {cause}") from None
+def build(config: Config) -> Agent:
+    """Return the agent of a run with its environments; raise if it has no room to learn."""
+    device_of(config)
+    env = make_env(config, config.n_envs, config.seed, evaluation=False)
+    try:
+        _check_spaces(config, env)
+        agent = make_agent(config, env)
         assert agent.replay_buffer is not None
         parts = rings(agent.replay_buffer, 0)
         needed = sum(array.nbytes for ring in parts for array in ring.arrays.values())
         if needed > _memory():
             sizes = f"{needed / 1e9:.1f} GB, this machine has {_memory() / 1e9:.1f}"
-            raise RunError(f"there is no room for {_sizes(config)}: it needs {sizes}")
-
-
-def _sizes(config: Config) -> str:
-    return f"buffer_size = {config.buffer_size} and hidden = {config.hidden}"
+            raise MemoryError(f"it needs {sizes}")
+    except (MemoryError, RuntimeError) as error:
+        env.close()
+        cause = " ".join(str(error).split())
+        sizes = f"buffer_size = {config.buffer_size} and hidden = {config.hidden}"
+        raise RunError(f"there is no room for {sizes}: {cause}") from None
+    except ValueError:
+        env.close()
+        raise
+    return agent
 
 
 def _memory() -> float:
@@ -186,14 +189,3 @@ def load_agent(config: Config, path: Any) -> Agent:
     """Return a saved agent of a run, to act and not to learn: it has no room for replay."""
     least = config.n_envs * config.n_steps
     return _agent_class(config).load(path, device=device_of(config), buffer_size=least)
-
-
-@contextmanager
-def threads(number: int) -> Iterator[None]:
-    """Compute on a number of threads: sums depend on it in their last bits."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -14,8 +14,8 @@ from filelock import FileLock, Timeout
 
 from mviq.env_families import FAMILIES
 from mviq.runs.config import Config
-from mviq.runs.overrides import as_yaml, read_file
 from mviq.runs.presets import resolve
+from mviq.runs.settings import as_yaml, read_file
 from mviq.storage import write_durably
 
 PACKAGES = (

@@ -9,9 +9,10 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from mviq.agents import Agent
 from mviq.agents.rollout import step
-from mviq.runs.building import make_env, threads
+from mviq.runs.building import make_env
 from mviq.runs.config import Config
 from mviq.runs.state import undisturbed_randomness
+from mviq.threads import threads
 
 Array = np.ndarray[Any, Any]
 Way = Literal["greedy", "policy"]

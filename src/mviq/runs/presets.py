@@ -7,11 +7,11 @@ what we took instead and from whom. What depends on the length of a run is a fun
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from mviq.env_families import family_of
 from mviq.runs.config import LARGEST, Config, fits
+from mviq.suggestions import did_you_mean
 
 TABLE_1, TABLE_2 = "Table 1 of the paper", "Table 2 of the paper"
 REFERENCE = "Google Research's M-DQN, from which Table 1 comes; the paper is silent"
@@ -251,6 +251,4 @@ def check_names(settings: Iterable[str]) -> None:
     """Say which setting there is not, and the closest there is."""
     known = [f.name for f in fields(Config) if f.name != "given"]
     for name in sorted(set(settings) - set(known), key=str):
-        close = get_close_matches(str(name), known, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise ValueError(f"a run has no setting {name!r}{hint}")
+        raise ValueError(f"a run has no setting {name!r}{did_you_mean(name, known)}")

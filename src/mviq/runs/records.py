@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mviq.runs.directory import RunDirectory
-from mviq.runs.overrides import read_file
+from mviq.runs.settings import read_file
 from mviq.runs.tables import read_rows
 
 StoredStatus: TypeAlias = Literal["finished", "diverged", "failed", "unfinished", "not begun"]

@@ -18,12 +18,12 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 from mviq.agents import Agent, DivergenceError
 from mviq.runs import state
-from mviq.runs.building import make_agent, make_env
 from mviq.runs.checkpoint import Checkpoint, Checkpoints, DamagedError
 from mviq.runs.config import Config, remarks
 from mviq.runs.directory import Result, RunDirectory, RunError
 from mviq.runs.evaluation import evaluate, seed_of
-from mviq.runs.progress import Reporter
+from mviq.runs.records import saved_step
+from mviq.runs.reporter import Reporter
 from mviq.runs.stopping import Stopped
 from mviq.runs.tables import Mark
 from mviq.runs.tracking import Tables
@@ -37,9 +37,12 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 class Session(BaseCallback):
     """A session of a run: an agent, and what happens at the boundaries of its rollouts."""
 
-    def __init__(self, directory: RunDirectory, config: Config, reporter: Reporter) -> None:
+    def __init__(
+        self, directory: RunDirectory, config: Config, agent: Agent, reporter: Reporter
+    ) -> None:
         super().__init__()
         self.directory, self.config, self.reporter = directory, config, reporter
+        self.agent: Agent = agent
         self.checkpoints = Checkpoints(directory.checkpoints)
         self.tables = Tables(directory.progress, directory.timing, directory.evaluations)
         self.boundary, self.best = 0, -np.inf
@@ -50,10 +53,9 @@ class Session(BaseCallback):
     # Beginning
 
     def prepare(self) -> None:
-        """Build the agent and put the newest checkpoint into it, if there is one."""
-        env = make_env(self.config, self.config.n_envs, self.config.seed, evaluation=False)
-        self.agent: Agent = make_agent(self.config, env)
-        hidden = state.hidden_in(env)
+        """Put the newest checkpoint into the agent, if there is one."""
+        assert self.agent.env is not None
+        hidden = state.hidden_in(self.agent.env)
         self.repeatable = hidden is None
         if self.config.video:
             check_filming(self.agent, self.config)
@@ -225,17 +227,14 @@ class Session(BaseCallback):
         """Return a line on what went wrong with a file, and what is safe."""
         place, step = self.directory.path, self.agent.num_timesteps
         cause = "the disk is full" if error.errno in _FULL else error.strerror or str(error)
-        saved, kept = self.checkpoints.newest_step(), "there is no checkpoint"
-        if saved is not None:
+        saved, kept = saved_step(self.directory), "there is no checkpoint"
+        if saved:
             kept = f"the checkpoint of step {saved} is safe, 'mviq resume {place}' continues there"
         return f"cannot write {error.filename or place} at step {step}: {cause}; {kept}"
 
     def close(self) -> None:
-        """Close files and environments."""
+        """Close the files, and end the display."""
         self.reporter.stop()
-        if hasattr(self, "agent"):
-            if self.agent.env is not None:
-                self.agent.env.close()
-            if getattr(self.agent, "_custom_logger", False):
-                self.agent.logger.close()
+        if self.agent._custom_logger:
+            self.agent.logger.close()
         self.tables.close()

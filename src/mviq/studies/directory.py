@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from mviq.runs.directory import RunDirectory
-from mviq.runs.overrides import convert
 from mviq.runs.presets import check_names
+from mviq.runs.settings import convert
 from mviq.storage import write_durably
 from mviq.studies.study import Settings
 

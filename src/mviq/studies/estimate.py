@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from itertools import repeat
 from math import ceil
 
+from mviq.progress import duration
 from mviq.runs.config import Config
 from mviq.runs.evaluation import TOGETHER
-from mviq.runs.progress import duration
 from mviq.runs.session import CHECKPOINT_SECONDS
 from mviq.studies.engine import Task
 from mviq.studies.measuring import Measured

@@ -8,7 +8,7 @@ from typing import Literal
 from mviq.runs.directory import BusyError
 from mviq.studies import estimate as estimates
 from mviq.studies import machine
-from mviq.studies.board import Tally, board
+from mviq.studies.board import Board, Tally
 from mviq.studies.directory import Plan, StudyDirectory
 from mviq.studies.engine import Engine, Task
 from mviq.studies.estimate import Estimate, cost_class, format_runs, memory, size
@@ -100,7 +100,7 @@ def _execute(
         at_once = options.workers or len(tasks)
     tally = Tally()
     tally.add(tasks)
-    with board(tally, options.quiet) as shown:
+    with Board(tally, quiet=options.quiet) as shown:
         return Scheduler(directory, engine, at_once, shown).run(TaskList(tasks))
 
 

@@ -16,8 +16,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TextIO
 
+from rich.console import Console
+
+from mviq.progress import REFRESH
 from mviq.runs.directory import BusyError, Result, RunError
-from mviq.runs.progress import REFRESH, Lines
+from mviq.runs.reporter import DisplayReporter
 from mviq.studies.directory import PlannedRun, StudyDirectory
 from mviq.studies.engine import Ended, Event, Note, Progress
 from mviq.studies.plan import config_of
@@ -42,11 +45,11 @@ class Messages:
             signal.raise_signal(signal.SIGTERM)
 
 
-class MessageReporter(Lines):
+class MessageReporter(DisplayReporter):
     """Prints a line now and then, and sends the step every ``REFRESH`` seconds."""
 
     def __init__(self, run: str, messages: Messages) -> None:
-        super().__init__(sys.stderr)
+        super().__init__(Console(file=sys.stderr, force_terminal=False))
         self._run, self._messages, self._sent = run, messages, 0.0
 
     def start(self, step: int, total: int) -> None:

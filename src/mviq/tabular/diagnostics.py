@@ -14,7 +14,7 @@ from mviq.tabular.evaluation import greedy_policy, policy_values
 from mviq.tabular.mdp import MDP
 from mviq.tabular.state import State
 from mviq.tabular.sweep import CHUNK
-from mviq.tabular.threads import one_thread
+from mviq.threads import threads
 from mviq.tsallis import divergence, entropy, munchausen_residual
 
 
@@ -77,7 +77,7 @@ class Diagnostics:
         if self.optimum is not None:
             distance = _distance(state.q_values, self.optimum)
             basic = basic._replace(distance_to_optimum=distance)
-        with one_thread():
+        with threads(1):
             if policies:
                 basic = basic._replace(**_policy_measures(mdp, algorithm, previous, state))
             if values:

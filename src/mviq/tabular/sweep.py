@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mviq.tabular.algorithms import Algorithm, ExplicitKL, Improvement, improve
 from mviq.tabular.mdp import MDP
-from mviq.tabular.threads import one_thread
+from mviq.threads import threads
 
 CHUNK = 8192
 """States improved at a time, so few that what belongs to them stays in cache."""
@@ -42,7 +42,7 @@ class Sweep(NamedTuple):
 
 def sweep(mdp: MDP, algorithm: Algorithm, q_values: Tensor, prior: Tensor | None) -> Sweep:
     """Apply the algorithm's operator once, in one thread."""
-    with one_thread():
+    with threads(1):
         return _sweep(mdp, algorithm, q_values, prior)
 
 

@@ -13,8 +13,8 @@ from mviq.drawing.panels import FigureData, Panel, value_range
 from mviq.drawing.style import Look, short_names
 from mviq.reports.method import method
 from mviq.reports.numbers import UNKNOWN, brackets, counted, shown
+from mviq.reports.provenance import common_settings, differing_settings, systems
 from mviq.reports.report import Report
-from mviq.reports.settings import common_settings, differing_settings, systems
 from mviq.reports.stability import StabilityRow
 from mviq.reports.statistics import Interval
 from mviq.reports.tables import AREA, GAP, IQM, SummaryRow

@@ -3,7 +3,7 @@
 from optuna.trial import TrialState
 
 from mviq.runs.directory import BusyError
-from mviq.studies.board import board
+from mviq.studies.board import Board
 from mviq.studies.directory import Plan, StudyDirectory
 from mviq.studies.engine import Engine, Task
 from mviq.studies.plan import check_runs, config_of
@@ -35,7 +35,7 @@ def tune(
     memory = max((task.memory for task in work.tasks), default=0)
     with directory.locked():
         state = SearchState(search, directory, judge)
-        with board(state.tally, options.quiet) as shown:
+        with Board(state.tally, quiet=options.quiet) as shown:
             proposals = Proposals(state, memory, options.retry_failed, shown.say)
             stopped = Scheduler(directory, engine, at_once, shown).run(proposals)
         return state.outcome(stopped)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mviq.reports.reading import StudyData
-from mviq.runs.overrides import FIELDS
+from mviq.runs.settings import FIELDS
 from mviq.studies.plan import spoken
 
 _OF_THE_RUN = ("env", "seed", "given")

@@ -1,0 +1,16 @@
+"""Suggestions for a name that is not known."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def did_you_mean(
+    name: object, known: Iterable[str], hint: str = "did you mean {}?", cutoff: float = 0.6
+) -> str:
+    """Return a hint at the closest known name, to be appended to a message; empty if none is close.
+
+    >>> did_you_mean("temprature", ["seed", "temperature"])
+    '; did you mean temperature?'
+    """
+    close = get_close_matches(str(name), list(known), n=1, cutoff=cutoff)
+    return f"; {hint.format(close[0])}" if close else ""
