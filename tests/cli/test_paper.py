@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from mviq.cli.main import main
-from mviq.cli.paper_output import report
+from mviq.cli.paper import report
 from mviq.paper import printed_tables as tables
 from mviq.paper.artefacts import ARTEFACTS
 from mviq.paper.reproduction import Data, Finding, Reproduction

@@ -1,16 +1,24 @@
 """``mviq paper``: make an artefact of the paper again and say whether its claim holds."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
 from mviq.cli.engines import add_engine_options, engine_options, retry, saying
 from mviq.paper.artefacts import ARTEFACTS, Artefact
-from mviq.paper.experiments import SCALES, Scale
+from mviq.paper.experiments import SCALES, TIMES, Scale
 from mviq.suggestions import did_you_mean
 
 if TYPE_CHECKING:  # help and lists must not wait for torch and Matplotlib
     from mviq.paper.reproduction import Reproduction
+
+_COLOURS = {True: "green", False: "red", None: "yellow"}
 
 DESCRIPTION = """\
 Make a figure or table of the paper again: the picture (PNG and SVG), the numbers behind it (CSV),
@@ -61,13 +69,11 @@ def _add_options_of_studies(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """List the artefacts, or make one."""
-    from mviq.cli.paper_output import list_artefacts
-
     if options.name is None:
         if options.out is not None or options.force:
             raise ValueError(f"--out and --force need a name, one of: {', '.join(ARTEFACTS)}")
         _refuse_options_of_studies(options, "the list trains nothing")
-        list_artefacts()
+        _list_artefacts()
         return 0
     artefact = _find(options.name)
     if artefact.experiment is None:
@@ -135,10 +141,47 @@ def _place(artefact: Artefact, options: argparse.Namespace) -> Path:
 
 
 def _write(artefact: Artefact, made: "Reproduction", options: argparse.Namespace) -> None:
-    from mviq.cli.paper_output import report
     from mviq.paper.reproduction import as_markdown, files
     from mviq.storage import write_files
 
     text = as_markdown(artefact.shows, artefact.claim, made)
     contents = {**files(made), f"{artefact.name}.md": text}
     report(artefact, made, write_files(contents, _place(artefact, options), options.force))
+
+
+def _list_artefacts() -> None:
+    """Print what there is, what it claims and what it costs."""
+    table = Table("name", "shows", "the paper's claim", "cost", show_lines=True)
+    for artefact in ARTEFACTS.values():
+        table.add_row(artefact.name, artefact.shows, artefact.claim, _cost(artefact))
+    console = Console()
+    console.print(table)
+    console.print(f"cost: {TIMES}", highlight=False)
+    console.print("make one with 'mviq paper NAME'; theorems: 'mviq verify'", highlight=False)
+
+
+def _cost(artefact: Artefact) -> str:
+    if artefact.experiment is None:
+        return "seconds"
+    return "\n".join(f"{scale}: {artefact.experiment.cost(scale)}" for scale in SCALES)
+
+
+def report(artefact: Artefact, made: "Reproduction", paths: Sequence[Path]) -> None:
+    """Print the claim, the verdict, every finding, the settings and where the files are."""
+    from mviq.paper.reproduction import ANSWERS, by_claim, whole_verdict
+
+    console = Console(highlight=False)
+    console.print(f"[bold]{artefact.name}[/]: {artefact.shows}")
+    console.print(f"the paper's claim: {artefact.claim}")
+    console.print(f"[bold]verdict: {whole_verdict(made)}[/]")
+    for claim, tests in by_claim(made.findings).items():
+        console.print(f"[bold]{claim}[/]")
+        table = Table.grid(padding=(0, 2, 0, 0))
+        for test in tests:
+            answer = Text(ANSWERS[test.holds], style=_COLOURS[test.holds])
+            table.add_row("", answer, test.where, Text(test.measured))
+        console.print(table)
+    for setting in made.settings:
+        console.print(Padding(setting, (0, 0, 0, 2)), markup=False)
+    for path in paths:
+        print(path)

@@ -9,11 +9,11 @@ from pathlib import Path
 from threading import Event
 from typing import Any, get_args
 
-from mviq.cli.solve_output import Job, show, write
+from mviq.cli.solve_output import Job, files, show
 from mviq.progress import Bar, Display
 from mviq.runs.settings import parse
 from mviq.runs.stopping import asked_to_stop
-from mviq.storage import check_writable
+from mviq.storage import check_writable, write_files
 from mviq.tabular import ALGORITHMS, MDP, Diagnostics, Noise, State, algorithm, solve
 from mviq.tabular.algorithms import ANY, PriorMotion
 from mviq.tabular.evaluation import optimal_q_values
@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
     with asked_to_stop() as asked:
         _solve_all(job, asked)
     if options.out is not None:
-        write(job)
+        write_files(files(job), options.out, force=True)
     show(job)
     if asked.is_set():
         print("mviq: interrupted, this is what had been reached", file=sys.stderr)

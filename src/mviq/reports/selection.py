@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mviq.reports.reading import Run, StudyData
-from mviq.studies.patterns import is_like
+from mviq.studies.plan import is_like
 
 
 def restricted(study: StudyData, only: Sequence[str], without: Sequence[str]) -> StudyData:

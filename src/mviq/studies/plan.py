@@ -7,6 +7,7 @@ algorithms on the seeds it got to.
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from itertools import product
 from operator import itemgetter
 from typing import Any
@@ -15,7 +16,6 @@ from mviq.runs.config import Config
 from mviq.runs.directory import RunError
 from mviq.runs.presets import COMMON, resolve
 from mviq.studies.directory import Plan, PlannedRun
-from mviq.studies.patterns import is_like
 from mviq.studies.study import Entry, Settings, Study
 
 _PLACE = re.compile(r"\{(\w+)\}")
@@ -39,6 +39,15 @@ def matching_runs(plan: Plan, patterns: Collection[str]) -> list[PlannedRun]:
             titles = ", ".join(repr(run.title) for run in plan.runs[:3])
             raise ValueError(f"no run is like {pattern!r}; there are {titles}, …")
     return [run for run in plan.runs if not patterns or any(_matches(run, p) for p in patterns)]
+
+
+def is_like(names: Collection[str], pattern: str) -> bool:
+    """Return whether a pattern such as ``MVI*`` equals or matches one of the names.
+
+    >>> is_like(["MVI(2)", "CartPole-v1"], "MVI*"), is_like(["a[1]"], "a[1]"), is_like(["a"], "b*")
+    (True, True, False)
+    """
+    return pattern in names or any(fnmatchcase(name, pattern) for name in names)
 
 
 def _matches(run: PlannedRun, pattern: str) -> bool:
