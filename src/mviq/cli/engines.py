@@ -23,13 +23,8 @@ def add_session_options(parser: argparse.ArgumentParser) -> None:
 
 def session_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of ``Options`` that they stand for."""
-    return {
-        "retry_failed": options.retry_failed,
-        "measure": not options.no_estimate,
-        "force": options.force,
-        "quiet": options.quiet,
-        **engine_options(options),
-    }
+    own = {name: getattr(options, name) for name in ("retry_failed", "force", "quiet")}
+    return {**own, "measure": not options.no_estimate, **engine_options(options)}
 
 
 def retry(study: Path) -> str:

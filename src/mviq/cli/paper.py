@@ -12,7 +12,7 @@ from rich.text import Text
 
 from mviq.cli.engines import add_engine_options, engine_options, retry, saying
 from mviq.paper.artefacts import ARTEFACTS, Artefact
-from mviq.paper.experiments import SCALES, TIMES, Scale
+from mviq.paper.experiments import SCALES, TIMES, Experiment, Scale
 from mviq.suggestions import did_you_mean
 
 if TYPE_CHECKING:  # help and lists must not wait for torch and Matplotlib
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     if artefact.experiment is None:
         _refuse_options_of_studies(options, f"{options.name} trains nothing")
         return _make(artefact, options)
-    return _study(artefact, options)
+    return _study(artefact, artefact.experiment, options)
 
 
 def _refuse_options_of_studies(options: argparse.Namespace, why: str) -> None:
@@ -109,7 +109,7 @@ def _make(artefact: Artefact, options: argparse.Namespace) -> int:
     return 0
 
 
-def _study(artefact: Artefact, options: argparse.Namespace) -> int:
+def _study(artefact: Artefact, experiment: Experiment, options: argparse.Namespace) -> int:
     """Run the study behind an artefact, or what is left of it, and draw its results."""
     from mviq.paper.evidence import drawn, gathered
     from mviq.storage import check_writable
@@ -119,7 +119,7 @@ def _study(artefact: Artefact, options: argparse.Namespace) -> int:
     for place in (_place(artefact, options), parent):
         check_writable(place)
     how = Options(quiet=options.quiet, measure=scale != "smoke", **engine_options(options))
-    directory, outcome = gathered(artefact, scale, parent, how, saying(options.quiet))
+    directory, outcome = gathered(experiment, scale, parent, how, saying(options.quiet))
     if outcome.stopped:
         print(f"stopped; the same command continues {directory}")
         return 130

@@ -13,7 +13,7 @@ from mviq.cli.common import OneLineParser, text_table, tolerating_closed_output
 from mviq.cli.engines import add_session_options, retry, saying, session_options
 from mviq.studies.directory import OtherStudyError, PlannedRun, StudyDirectory
 from mviq.studies.file import name_from, read, read_study
-from mviq.studies.status import RunStatus, last_return, statuses, summary
+from mviq.studies.status import RunStatus, last_return, status_of, summary
 from mviq.studies.study import LimitError
 
 if TYPE_CHECKING:  # the real imports wait until the command runs: status must not load torch
@@ -162,7 +162,7 @@ def show_status(options: argparse.Namespace, file: Path, directory: StudyDirecto
     """Show how far the runs of a study are."""
     if not directory.plan_file.is_file() and not options.study.is_dir():
         raise ValueError(f"{directory.path} is not begun yet: mviq study run {options.study}")
-    runs, rows = statuses(directory, directory.plan()), []
+    runs, rows = [status_of(directory, run) for run in directory.plan().runs], []
     for run in runs:
         planned, reached = run.planned, last_return(directory.run(run.planned.run))
         cells = (planned.label, planned.env, str(planned.seed), run.state, f"{run.step:,}")

@@ -14,17 +14,18 @@ from mviq.studies.running import Options, StudyOutcome, run_study
 
 
 def gathered(
-    artefact: Artefact, scale: Scale, parent: Path, options: Options, say: Callable[[str], None]
+    experiment: Experiment, scale: Scale, parent: Path, options: Options, say: Callable[[str], None]
 ) -> tuple[Path, StudyOutcome]:
-    """Run the study behind an artefact, or what is left of it; return where it is and its end."""
-    study = study_from(_experiment(artefact).at(scale))
+    """Run the study of an experiment, or what is left of it; return where it is and its end."""
+    study = study_from(experiment.at(scale))
     directory = StudyDirectory(parent / study.name)
     return directory.path, run_study(study, directory, options, say)
 
 
 def drawn(artefact: Artefact, scale: Scale, study: Path) -> Reproduction:
     """Return an artefact made of the runs of its study; at scale ``smoke`` nothing is decided."""
-    experiment = _experiment(artefact)
+    experiment = artefact.experiment
+    assert experiment is not None
     made = artefact.make(load_study(study))
     findings = made.findings
     if scale == "smoke":
@@ -36,9 +37,3 @@ def drawn(artefact: Artefact, scale: Scale, study: Path) -> Reproduction:
         findings=findings,
         proviso=experiment.stand_in(scale),
     )
-
-
-def _experiment(artefact: Artefact) -> Experiment:
-    if artefact.experiment is None:
-        raise ValueError(f"{artefact.name} is no study")
-    return artefact.experiment

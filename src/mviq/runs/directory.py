@@ -43,10 +43,49 @@ class Result:
 
 
 @dataclass(frozen=True)
-class RunDirectory:
-    """The places of a run's files."""
+class LockedDirectory:
+    """A directory in which one process works at a time."""
 
     path: Path
+
+    def remove_unfinished(self) -> None:
+        """Remove what was being written when an earlier session was killed."""
+        for file in self.path.glob(".*.partial*"):
+            file.unlink()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes away; the lock goes with the process, however it ends."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path / ".lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise BusyError(f"another process is working on {self.path}") from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a process works in it. It is asked by trying, for a moment."""
+        if not (self.path / ".lock").is_file():
+            return False
+        try:
+            with self.locked():
+                return False
+        except BusyError:
+            return True
+
+    def check_idle(self) -> None:
+        """Raise ``BusyError`` if another process works in it."""
+        if self.busy:
+            raise BusyError(f"another process is running {self.path}")
+
+
+class RunDirectory(LockedDirectory):
+    """The places of a run's files."""
 
     config_file = property(lambda self: self.path / "config.yaml")
     system_file = property(lambda self: self.path / "system.json")
@@ -94,35 +133,6 @@ class RunDirectory:
         if self.config_file.is_file() and self.config().hash != config.hash:
             raise RunError(f"{self.config_file} was changed: it is not the run of this name")
         write_durably(self.config_file, as_yaml(config).encode())
-
-    def remove_unfinished(self) -> None:
-        """Remove what was being written when an earlier session was killed."""
-        for file in self.path.glob(".*.partial*"):
-            file.unlink()
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other processes away; the lock goes with the process, however it ends."""
-        lock = FileLock(self.path / ".lock", timeout=0)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise BusyError(f"another process is working on {self.path}") from None
-        try:
-            yield
-        finally:
-            lock.release()
-
-    @property
-    def busy(self) -> bool:
-        """Return whether a process works on the run. It is asked by trying, for a moment."""
-        if not (self.path / ".lock").is_file():
-            return False
-        try:
-            with self.locked():
-                return False
-        except BusyError:
-            return True
 
 
 def find_run(path: Path) -> RunDirectory:

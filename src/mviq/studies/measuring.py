@@ -20,9 +20,9 @@ import numpy as np
 from mviq.runs.config import Config
 from mviq.runs.directory import RunDirectory
 from mviq.runs.presets import resolve
+from mviq.runs.records import saved_step
 from mviq.runs.reporter import Reporter
 from mviq.runs.settings import convert
-from mviq.studies.status import saved_step
 
 STEPS, SECONDS = 300, 1.0  # the least that is measured
 PATIENCE = 20.0  # seconds after which fewer steps are enough

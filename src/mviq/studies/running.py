@@ -5,7 +5,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from mviq.runs.directory import BusyError
 from mviq.studies import estimate as estimates
 from mviq.studies import machine
 from mviq.studies.board import Board, Tally
@@ -118,8 +117,7 @@ def prepare_study(
     plan = expand(study)
     selected = matching_runs(plan, options.only)
     directory.check_owner(plan, options.drop)
-    if directory.busy:
-        raise BusyError(f"another process is running {directory.path}")
+    directory.check_idle()
     check_runs(selected, here=options.engine == "local")
     left = left_to_do(directory, selected, options.retry_failed)
     return plan, priced(left, options, engine, say)

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from mviq.runs.directory import RunDirectory
-from mviq.runs.records import StoredStatus, progress_curve, read_ending
-from mviq.runs.records import saved_step as saved_step
-from mviq.studies.directory import Plan, PlannedRun, StudyDirectory
+from mviq.runs.records import StoredStatus, progress_curve, read_ending, saved_step
+from mviq.studies.directory import PlannedRun, StudyDirectory
 
 State = Literal["finished", "diverged", "failed", "running", "interrupted", "waiting"]
 _NOBODY_AT_WORK: Mapping[StoredStatus, State] = {
@@ -31,11 +30,6 @@ class RunStatus:
     """Whether it failed because it was killed, and so is worth another attempt."""
     saved: int = 0
     """Where it continues if it is started again."""
-
-
-def statuses(directory: StudyDirectory, plan: Plan) -> list[RunStatus]:
-    """Return how far each run of a plan is."""
-    return [status_of(directory, run) for run in plan.runs]
 
 
 def status_of(directory: StudyDirectory, planned: PlannedRun) -> RunStatus:
@@ -69,5 +63,4 @@ def last_return(run: RunDirectory) -> float | None:
 def summary(runs: Iterable[RunStatus]) -> str:
     """Return how many runs are in which state, as text."""
     states = [status.state for status in runs]
-    known = ("finished", "diverged", "failed", "running", "interrupted", "waiting")
-    return ", ".join(f"{states.count(state)} {state}" for state in known if state in states)
+    return ", ".join(f"{states.count(x)} {x}" for x in get_args(State) if x in states)

@@ -2,7 +2,6 @@
 
 from optuna.trial import TrialState
 
-from mviq.runs.directory import BusyError
 from mviq.studies.board import Board
 from mviq.studies.directory import Plan, StudyDirectory
 from mviq.studies.engine import Engine, Task
@@ -50,8 +49,7 @@ def prepare_search(
     search: Search, directory: StudyDirectory, options: Options, engine: Engine, say: Say
 ) -> tuple[int, Work]:
     """Return how many trials are left, and their cost if half of them are at either end."""
-    if directory.busy:
-        raise BusyError(f"another process is running {directory.path}")
+    directory.check_idle()
     trials = _left(search, directory)
     ends = [first_runs(search, corner) for corner in corners(search.space)]
     for runs in ends:
