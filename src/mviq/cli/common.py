@@ -7,12 +7,12 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
+
+from rich.table import Table
+from rich.text import Text
 
 from mviq.suggestions import did_you_mean
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _NEGATIVE_LIST = re.compile(r"-(\d|\.\d|inf)[^=]*,", re.IGNORECASE)
 
@@ -79,10 +79,8 @@ def text_table(
     rows: Iterable[Sequence[str]],
     left: Collection[str] = (),
     **style: Any,
-) -> "Table":
+) -> Table:
     """Return a table of plain text, numbers to the right; brackets in it are no markup."""
-    from rich.table import Table
-    from rich.text import Text
 
     table = Table(**style)
     for title in columns:

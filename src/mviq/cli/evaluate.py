@@ -4,6 +4,9 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any, get_args
 
+from rich.console import Console
+from rich.table import Table
+
 from mviq.cli.common import add_run_argument
 
 if TYPE_CHECKING:
@@ -105,8 +108,6 @@ def described(episodes: "Sequence[Episode]") -> dict[str, Any]:
 
 
 def _print_table(config: "Config", steps: int, results: dict[str, dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
 
     episodes = len(results["greedy"]["returns"])
     title = f"{config.env}, {config.algorithm}, q = {config.q:g}: {episodes} episodes, step {steps}"

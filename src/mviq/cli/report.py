@@ -4,6 +4,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.text import Text
+
 from mviq.cli.common import text_table
 from mviq.reports import FORMATS
 
@@ -124,10 +128,6 @@ def _directory(given: Path) -> Path:
 
 def print_summary(report: "Report") -> None:
     """Print the answer and the summary table."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.text import Text
-
     from mviq.reports.numbers import UNKNOWN, shown, with_interval
     from mviq.reports.tables import GAP
 
@@ -154,10 +154,6 @@ def print_summary(report: "Report") -> None:
 
 def _print_stability(report: "Report") -> None:
     """Print whether learning holds, where an environment can be solved."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.text import Text
-
     from mviq.reports.numbers import percent, shown, with_interval
 
     for env in dict.fromkeys(row.env for row in report.stability):

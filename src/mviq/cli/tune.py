@@ -5,6 +5,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+from rich.text import Text
+
 from mviq.cli.common import text_table
 from mviq.cli.engines import add_session_options, saying, session_options
 from mviq.studies.directory import StudyDirectory
@@ -95,9 +98,6 @@ def _search(search: Search, directory: StudyDirectory, options: "Options", judge
 
 
 def _print(outcome: "Outcome", place: Path) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
     from mviq.reports.tuning import ranking, sentences
 
     console = Console(highlight=False)

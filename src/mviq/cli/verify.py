@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
 from mviq.suggestions import did_you_mean
 
 if TYPE_CHECKING:  # the real imports wait until the command runs: help must not load torch
-    from rich.table import Table
-    from rich.text import Text
-
     from mviq.paper.theorems import Check, Statement
 
 DESCRIPTION = """\
@@ -108,7 +110,6 @@ def _as_data(statements: "Sequence[Statement]") -> dict[str, object]:
 
 
 def _print_table(statements: "Sequence[Statement]") -> None:
-    from rich.console import Console
 
     console = Console(highlight=False)
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
@@ -117,9 +118,7 @@ def _print_table(statements: "Sequence[Statement]") -> None:
     console.print(_summary(statements), markup=False)
 
 
-def _table(statements: "Sequence[Statement]") -> "Table":
-    from rich import box
-    from rich.table import Table
+def _table(statements: "Sequence[Statement]") -> Table:
 
     table = Table(box=box.SIMPLE_HEAD, show_lines=True, expand=True)
     table.add_column("statement", ratio=4, overflow="fold")
@@ -131,9 +130,8 @@ def _table(statements: "Sequence[Statement]") -> "Table":
     return table
 
 
-def _cells(statement: "Statement") -> "list[Text]":
+def _cells(statement: "Statement") -> list[Text]:
     """Return a row; text, not markup, because the formulas have brackets of their own."""
-    from rich.text import Text
 
     colour = "green" if statement.printed_holds else "yellow" if statement.only_for else "red"
     place = f"({_CONVENTIONS[statement.convention]}: {statement.where})"

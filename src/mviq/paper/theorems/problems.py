@@ -51,11 +51,11 @@ class Problem(NamedTuple):
         return solution
 
 
-def garnets(count: int = 6, states: int = 20, actions: int = 4, discount: float = 0.9) -> Problem:
-    """Return random problems in which an action leads to three states, with normal rewards."""
-    problems = [garnet(states, actions, 3, discount, seed) for seed in range(count)]
+def garnets() -> Problem:
+    """Return six random problems of 20 states and 4 actions, each of which leads to 3 states."""
+    problems = [garnet(states=20, actions=4, branching=3, seed=seed) for seed in range(6)]
     transitions, rewards = map(torch.stack, zip(*map(_arrays, problems), strict=True))
-    return Problem(transitions, rewards, discount)
+    return Problem(transitions, rewards, problems[0].discount)
 
 
 def chain() -> Problem:
