@@ -15,8 +15,8 @@ from mviq.paper.reproduction import files, verdict
 from mviq.reports.reading import Run, StudyData
 from mviq.reports.statistics import ATARI
 from mviq.runs.directory import RunDirectory
-from mviq.studies.file import study_from
 from mviq.studies.plan import config_of, expand
+from mviq.studies.study_file import study_from
 
 POINTS = 10
 STUDIES = {name: one for name, one in ARTEFACTS.items() if one.experiment is not None}

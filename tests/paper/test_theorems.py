@@ -10,7 +10,7 @@ import torch
 from mviq import tsallis
 from mviq.cli.main import main
 from mviq.paper.theorems import CHECKS, Statement, name_of
-from mviq.paper.theorems.problems import chain, contraction, draw_values, garnets, iterate
+from mviq.paper.theorems.samples import chain, contraction, draw_values, garnets, iterate
 from mviq.paper.theorems.statement import excess, worst
 
 NAMES = [name_of(check) for check in CHECKS]

@@ -15,9 +15,9 @@ from mviq.cli.main import main
 from mviq.runs.records import logged_step
 from mviq.runs.settings import as_yaml
 from mviq.runs.training import train
-from mviq.studies.directory import StudyDirectory
-from mviq.studies.file import read_study
 from mviq.studies.plan import config_of, expand
+from mviq.studies.study_directory import StudyDirectory
+from mviq.studies.study_file import read_study
 from small_studies import wait_until, workers_of, write_study
 
 LONGER = {"total_steps": 3000, "eval_every": 1000}
@@ -183,5 +183,5 @@ def test_status_needs_a_study_and_no_torch(tmp_path, capsys):
     shown = subprocess.run(command, capture_output=True, text=True, check=True)
     *table, modules = shown.stdout.splitlines()
     assert table[-1] == f"{directory.path}: 2 waiting"
-    assert "mviq.studies.status" in modules.split()
+    assert "mviq.studies.run_status" in modules.split()
     assert "torch" not in modules.split()

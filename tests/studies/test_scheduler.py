@@ -7,12 +7,12 @@ import pytest
 
 from mviq.runs.directory import Result
 from mviq.studies.board import Board, Tally
-from mviq.studies.directory import Failure, StudyDirectory
 from mviq.studies.engine import Ended, Event, Progress, Task
-from mviq.studies.file import study_from
 from mviq.studies.plan import expand, matching_runs
+from mviq.studies.run_status import status_of, summary
 from mviq.studies.scheduler import Scheduler, TaskList, left_to_do
-from mviq.studies.status import status_of, summary
+from mviq.studies.study_directory import Failure, StudyDirectory
+from mviq.studies.study_file import study_from
 
 PLAN = expand(
     study_from(

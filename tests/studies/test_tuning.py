@@ -22,19 +22,19 @@ from mviq.reports.tuning_drawing import surface
 from mviq.reports.tuning_scores import judge_of
 from mviq.runs.directory import BusyError, Result
 from mviq.runs.training import train
-from mviq.studies.directory import StudyDirectory
 from mviq.studies.engine import Ended, Event, Progress
 from mviq.studies.estimate import cost_class
-from mviq.studies.file import study_from
 from mviq.studies.local import LocalEngine
 from mviq.studies.measuring import Measured
 from mviq.studies.plan import config_of, expand
 from mviq.studies.running import Options
+from mviq.studies.study_directory import StudyDirectory
+from mviq.studies.study_file import study_from
 from mviq.studies.tuning import search_state
-from mviq.studies.tuning.curves import Curve, read_curve
-from mviq.studies.tuning.file import Search, search_from
 from mviq.studies.tuning.results import Outcome, TrialResult
 from mviq.studies.tuning.search import prepare_search, tune
+from mviq.studies.tuning.search_file import Search, search_from
+from mviq.studies.tuning.trial_scores import Curve, read_curve
 from mviq.studies.tuning.trials import Trials
 from small_studies import TINY, wait_until, workers_of, write_study
 

@@ -116,7 +116,7 @@ def _make(options: argparse.Namespace, formats: list[str]) -> "tuple[Report, lis
 def _directory(given: Path) -> Path:
     """Return where the files are: of a study file that is where mviq study puts them."""
     if given.is_file():
-        from mviq.studies.file import name_from, read
+        from mviq.studies.study_file import name_from, read
 
         return Path("studies") / read(given, name_from)
     if given.is_dir():
@@ -129,7 +129,7 @@ def _directory(given: Path) -> Path:
 def print_summary(report: "Report") -> None:
     """Print the answer and the summary table."""
     from mviq.reports.numbers import UNKNOWN, shown, with_interval
-    from mviq.reports.tables import GAP
+    from mviq.reports.summary_tables import GAP
 
     console = Console(highlight=False)
     conclusion = report.conclusion

@@ -16,7 +16,7 @@ from mviq.runs.stopping import asked_to_stop
 from mviq.storage import check_writable, write_files
 from mviq.tabular import ALGORITHMS, MDP, Diagnostics, Noise, State, algorithm, solve
 from mviq.tabular.algorithms import ANY, PriorMotion
-from mviq.tabular.evaluation import optimal_q_values
+from mviq.tabular.exact_values import optimal_q_values
 from mviq.tabular.problems import GENERATORS, TOY_TEXT, problem
 from mviq.tabular.solver import MAX_ITERATIONS, TOLERANCE
 from mviq.tsallis.family import Form, PolicyMethod

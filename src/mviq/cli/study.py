@@ -11,14 +11,14 @@ from rich.console import Console
 from mviq.cli import tune
 from mviq.cli.common import OneLineParser, text_table, tolerating_closed_output
 from mviq.cli.engines import add_session_options, retry, saying, session_options
-from mviq.studies.directory import OtherStudyError, PlannedRun, StudyDirectory
-from mviq.studies.file import name_from, read, read_study
-from mviq.studies.status import RunStatus, last_return, status_of, summary
-from mviq.studies.study import LimitError
+from mviq.studies.definition import LimitError
+from mviq.studies.run_status import RunStatus, last_return, status_of, summary
+from mviq.studies.study_directory import OtherStudyError, PlannedRun, StudyDirectory
+from mviq.studies.study_file import name_from, read, read_study
 
 if TYPE_CHECKING:  # the real imports wait until the command runs: status must not load torch
+    from mviq.studies.definition import Study
     from mviq.studies.running import Options
-    from mviq.studies.study import Study
 
 DESCRIPTION = """\
 A study is a file (YAML or TOML) that says what to compare:

@@ -10,13 +10,13 @@ from rich.text import Text
 
 from mviq.cli.common import text_table
 from mviq.cli.engines import add_session_options, saying, session_options
-from mviq.studies.directory import StudyDirectory
-from mviq.studies.tuning.file import Search, read_search, with_trials
+from mviq.studies.study_directory import StudyDirectory
+from mviq.studies.tuning.search_file import Search, read_search, with_trials
 
 if TYPE_CHECKING:
     from mviq.studies.running import Options
-    from mviq.studies.tuning.curves import Judge
     from mviq.studies.tuning.results import Outcome
+    from mviq.studies.tuning.trial_scores import Judge
 
 SHOWN = 10  # trials of the table
 

@@ -105,7 +105,7 @@ _ALL = (
         "sweep",
         "MVI(2) on Asterix and Seaquest over α and τ",
         "α = 0.9, τ = 10 is the best",
-        "sweep:make",
+        "alpha_tau_sweep:make",
         experiments.SWEEP,
     ),
 )

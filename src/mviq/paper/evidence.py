@@ -8,9 +8,9 @@ from mviq.paper.artefacts import Artefact
 from mviq.paper.experiments import Experiment, Scale
 from mviq.paper.reproduction import Reproduction
 from mviq.reports.reading import load_study
-from mviq.studies.directory import StudyDirectory
-from mviq.studies.file import study_from
 from mviq.studies.running import Options, StudyOutcome, run_study
+from mviq.studies.study_directory import StudyDirectory
+from mviq.studies.study_file import study_from
 
 
 def gathered(

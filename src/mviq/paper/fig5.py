@@ -25,7 +25,7 @@ from mviq.reports.statistics import (
     percent_improvement,
     referenced_improvement,
 )
-from mviq.reports.statistics.checks import Array
+from mviq.reports.statistics.score_checks import Array
 
 BASELINES = (M_VI, TSALLIS_VI)
 LARGE, DOUBLE, EQUAL = 150.0, 50.0, 20.0

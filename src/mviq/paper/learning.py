@@ -27,7 +27,7 @@ from mviq.reports.statistics import (
     probability_of_improvement,
     task_means,
 )
-from mviq.reports.statistics.checks import Array
+from mviq.reports.statistics.score_checks import Array
 from mviq.runs.records import final_score
 
 

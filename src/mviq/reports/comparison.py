@@ -9,12 +9,12 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from mviq.reports.averaging import complete, left_out, some
+from mviq.reports.completeness import complete, left_out, some
 from mviq.reports.reading import SCORES, Run, StudyData
 from mviq.reports.scales import Scale, scale_of
 from mviq.reports.selection import baseline_of, restricted, wishes
 from mviq.reports.statistics import Aligned, align, area_under_curve, comparable
-from mviq.reports.statistics.checks import Array, check_at_least, check_choice
+from mviq.reports.statistics.score_checks import Array, check_at_least, check_choice
 from mviq.runs.records import final_score
 
 Which: TypeAlias = Literal["ended", "finished", "all"]

@@ -10,8 +10,8 @@ import numpy as np
 from mviq.reports.comparison import FEW_RUNS, Comparison
 from mviq.reports.numbers import counted, signed, with_interval
 from mviq.reports.statistics import Interval, interquartile_mean, interval
-from mviq.reports.statistics.checks import Array
-from mviq.reports.tables import IQM, Summary
+from mviq.reports.statistics.score_checks import Array
+from mviq.reports.summary_tables import IQM, Summary
 
 SEPARABLE = 4  # with fewer, runs of equal labels lie apart by chance too often to say anything
 MANY_LABELS = 5

@@ -20,7 +20,7 @@ from mviq.runs.records import (
     read_system,
 )
 from mviq.runs.tables import METRICS
-from mviq.studies.directory import PlannedRun, StudyDirectory
+from mviq.studies.study_directory import PlannedRun, StudyDirectory
 
 _TRAINING_RETURN = "rollout/ep_rew_mean"
 SCORES = {

@@ -12,7 +12,7 @@ from mviq.reports.comparison import Comparison, ReportChoices, compare
 from mviq.reports.conclusion import Conclusion, conclude
 from mviq.reports.reading import load_study
 from mviq.reports.stability import StabilityRow, stability, stability_csv
-from mviq.reports.tables import (
+from mviq.reports.summary_tables import (
     EnvironmentScore,
     Summary,
     by_environment,

@@ -13,7 +13,7 @@ from mviq.drawing.panels import csv_bytes
 from mviq.reports.comparison import Comparison, Environment, counts
 from mviq.reports.numbers import UNKNOWN
 from mviq.reports.statistics import Interval, interval, mean
-from mviq.reports.statistics.checks import Array
+from mviq.reports.statistics.score_checks import Array
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from mviq.reports.numbers import shown, with_interval
 from mviq.reports.statistics import Interval, interval, mean
 from mviq.reports.tuning_drawing import importance_figure, slices, surface
 from mviq.reports.tuning_scores import unit_of
+from mviq.studies.definition import as_yaml
 from mviq.studies.plan import expand, spoken
-from mviq.studies.study import as_yaml
 from mviq.studies.tuning.results import Outcome, TrialResult
 
 BEST = "best.yaml"

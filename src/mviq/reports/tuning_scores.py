@@ -5,8 +5,8 @@ import numpy as np
 from mviq.reports.comparison import area
 from mviq.reports.scales import Scale, scale_of
 from mviq.runs.records import final_score
-from mviq.studies.tuning.curves import Curve, Judge
-from mviq.studies.tuning.file import Search
+from mviq.studies.tuning.search_file import Search
+from mviq.studies.tuning.trial_scores import Curve, Judge
 
 
 def judge_of(search: Search) -> Judge:

@@ -15,8 +15,8 @@ from typing import Any
 from mviq.runs.config import Config
 from mviq.runs.directory import RunError
 from mviq.runs.presets import COMMON, resolve
-from mviq.studies.directory import Plan, PlannedRun
-from mviq.studies.study import Entry, Settings, Study
+from mviq.studies.definition import Entry, Settings, Study
+from mviq.studies.study_directory import Plan, PlannedRun
 
 _PLACE = re.compile(r"\{(\w+)\}")
 

@@ -8,15 +8,15 @@ from typing import Literal
 from mviq.studies import estimate as estimates
 from mviq.studies import machine
 from mviq.studies.board import Board, Tally
-from mviq.studies.directory import Plan, StudyDirectory
+from mviq.studies.definition import Budget, LimitError, Study, as_yaml
 from mviq.studies.engine import Engine, Task
 from mviq.studies.estimate import Estimate, cost_class, format_runs, memory, size
 from mviq.studies.local import LocalEngine
 from mviq.studies.plan import check_runs, expand, matching_runs
 from mviq.studies.ray_engine import Resources, ray_engine
+from mviq.studies.run_status import RunStatus, status_of
 from mviq.studies.scheduler import Scheduler, TaskList, left_to_do
-from mviq.studies.status import RunStatus, status_of
-from mviq.studies.study import Budget, LimitError, Study, as_yaml
+from mviq.studies.study_directory import Plan, StudyDirectory
 
 Say = Callable[[str], None]
 

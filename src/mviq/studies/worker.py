@@ -21,9 +21,9 @@ from rich.console import Console
 from mviq.progress import REFRESH
 from mviq.runs.directory import BusyError, Result, RunError
 from mviq.runs.reporter import DisplayReporter
-from mviq.studies.directory import PlannedRun, StudyDirectory
 from mviq.studies.engine import Ended, Event, Note, Progress
 from mviq.studies.plan import config_of
+from mviq.studies.study_directory import PlannedRun, StudyDirectory
 
 BUSY_WAIT = 1.0  # seconds until a run that another process works on is tried again
 

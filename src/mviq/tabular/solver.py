@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mviq.tabular.algorithms import Algorithm
-from mviq.tabular.diagnostics import Diagnostics, Record
+from mviq.tabular.history import Diagnostics, Record
 from mviq.tabular.mdp import MDP
-from mviq.tabular.state import State, begin
+from mviq.tabular.solver_state import State, begin
 from mviq.tabular.status import Mark, Status
 from mviq.tabular.sweep import improvements, sweep
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from mviq import tsallis
-from mviq.paper.theorems.problems import (
+from mviq.paper.theorems.samples import (
     Problem,
     chain,
     contraction,

@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 from mviq import tsallis
-from mviq.paper.theorems.problems import (
+from mviq.paper.theorems.samples import (
     contraction,
     family_step,
     garnets,

@@ -17,7 +17,7 @@ from mviq.reports.provenance import common_settings, differing_settings, systems
 from mviq.reports.report import Report
 from mviq.reports.stability import StabilityRow
 from mviq.reports.statistics import Interval
-from mviq.reports.tables import AREA, GAP, IQM, SummaryRow
+from mviq.reports.summary_tables import AREA, GAP, IQM, SummaryRow
 
 _HERE = Path(__file__).parent
 _EXPLAINED = {

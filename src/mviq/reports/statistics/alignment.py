@@ -13,7 +13,7 @@ from typing import Literal, TypeVar, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mviq.reports.statistics.checks import Array, as_increasing, check_at_least, check_choice
+from mviq.reports.statistics.score_checks import Array, as_increasing, check_at_least, check_choice
 
 Unequal = Literal["cut", "drop", "keep"]
 _T = TypeVar("_T")

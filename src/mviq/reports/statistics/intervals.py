@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtrit
 
-from mviq.reports.statistics.checks import (
+from mviq.reports.statistics.estimates import points_first
+from mviq.reports.statistics.score_checks import (
     Array,
     as_curves,
     as_scores,
@@ -26,7 +27,6 @@ from mviq.reports.statistics.checks import (
     check_choice,
     check_same_tasks,
 )
-from mviq.reports.statistics.estimates import points_first
 
 Method = Literal["widened", "percentile"]
 LEVEL = 0.95

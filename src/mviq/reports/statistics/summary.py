@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mviq.reports.statistics.checks import Array, as_scores
 from mviq.reports.statistics.estimates import (
     interquartile_mean,
     mean,
@@ -16,6 +15,7 @@ from mviq.reports.statistics.estimates import (
     probability_of_improvement,
 )
 from mviq.reports.statistics.intervals import Interval, interval
+from mviq.reports.statistics.score_checks import Array, as_scores
 
 AGGREGATES = {
     "mean": mean,

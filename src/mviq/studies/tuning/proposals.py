@@ -6,14 +6,14 @@ from dataclasses import dataclass, field, replace
 
 from optuna.trial import FrozenTrial, TrialState
 
-from mviq.studies.directory import PlannedRun
 from mviq.studies.engine import Ended, Progress, Task
 from mviq.studies.plan import config_of
+from mviq.studies.run_status import status_of
 from mviq.studies.running import Say
 from mviq.studies.scheduler import left_to_do
-from mviq.studies.status import status_of
-from mviq.studies.tuning.curves import Curve, evaluations, mean_score, read_curve, rungs
+from mviq.studies.study_directory import PlannedRun
 from mviq.studies.tuning.search_state import SearchState
+from mviq.studies.tuning.trial_scores import Curve, evaluations, mean_score, read_curve, rungs
 
 
 @dataclass

@@ -3,17 +3,17 @@
 from optuna.trial import TrialState
 
 from mviq.studies.board import Board
-from mviq.studies.directory import Plan, StudyDirectory
 from mviq.studies.engine import Engine, Task
 from mviq.studies.plan import check_runs, config_of
 from mviq.studies.running import Options, Say, Work, check_limits, priced
 from mviq.studies.scheduler import Scheduler
-from mviq.studies.tuning.curves import Judge
-from mviq.studies.tuning.file import Search, first_runs
+from mviq.studies.study_directory import Plan, StudyDirectory
 from mviq.studies.tuning.proposals import Proposals
 from mviq.studies.tuning.results import Outcome
+from mviq.studies.tuning.search_file import Search, first_runs
 from mviq.studies.tuning.search_state import SearchState
 from mviq.studies.tuning.space import corners
+from mviq.studies.tuning.trial_scores import Judge
 from mviq.studies.tuning.trials import Trials
 
 

@@ -7,13 +7,13 @@ from optuna.trial import FrozenTrial, TrialState
 
 from mviq.runs.checkpoint import Checkpoints
 from mviq.studies.board import Tally
-from mviq.studies.directory import Plan, PlannedRun, StudyDirectory
 from mviq.studies.engine import Ended, Event
 from mviq.studies.plan import config_of
-from mviq.studies.status import RunStatus, status_of
-from mviq.studies.tuning.curves import Judge, read_curve
-from mviq.studies.tuning.file import Search, tune_yaml
+from mviq.studies.run_status import RunStatus, status_of
+from mviq.studies.study_directory import Plan, PlannedRun, StudyDirectory
 from mviq.studies.tuning.results import GIVEN_UP, Outcome, TrialResult
+from mviq.studies.tuning.search_file import Search, tune_yaml
+from mviq.studies.tuning.trial_scores import Judge, read_curve
 from mviq.studies.tuning.trials import OUTCOME, REASON, Trials
 
 

@@ -9,8 +9,8 @@ from typing import Any, get_args
 
 from mviq.runs.presets import check_names
 from mviq.runs.settings import FIELDS, convert
-from mviq.studies.file import check_keys, require_mapping
-from mviq.studies.study import plain
+from mviq.studies.definition import plain
+from mviq.studies.study_file import check_keys, require_mapping
 
 FIXED = {
     "env": "it belongs under environments",

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from mviq.runs.directory import RunDirectory
 from mviq.runs.records import StoredStatus, progress_curve, read_ending, saved_step
-from mviq.studies.directory import PlannedRun, StudyDirectory
+from mviq.studies.study_directory import PlannedRun, StudyDirectory
 
 State = Literal["finished", "diverged", "failed", "running", "interrupted", "waiting"]
 _NOBODY_AT_WORK: Mapping[StoredStatus, State] = {

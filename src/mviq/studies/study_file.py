@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from mviq.runs.config import fits
 from mviq.runs.presets import check_names
 from mviq.runs.settings import FIELDS, convert, load
-from mviq.studies.study import Budget, Entry, Settings, Study
+from mviq.studies.definition import Budget, Entry, Settings, Study
 from mviq.suggestions import did_you_mean
 
 KEYS = (

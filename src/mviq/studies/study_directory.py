@@ -13,7 +13,7 @@ from mviq.runs.directory import LockedDirectory, RunDirectory
 from mviq.runs.presets import check_names
 from mviq.runs.settings import convert
 from mviq.storage import write_durably
-from mviq.studies.study import Settings
+from mviq.studies.definition import Settings
 
 FORMAT = 1
 

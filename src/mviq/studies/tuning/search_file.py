@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from mviq.studies.directory import PlannedRun
-from mviq.studies.file import check_keys, read, require_mapping, study_from
+from mviq.studies.definition import Study, as_yaml
 from mviq.studies.plan import config_of, expand, spoken
-from mviq.studies.study import Study, as_yaml
+from mviq.studies.study_directory import PlannedRun
+from mviq.studies.study_file import check_keys, read, require_mapping, study_from
 from mviq.studies.tuning.space import Choices, Space, corners, grid, space_from
 
 Sampler = Literal["tpe", "random", "grid"]
