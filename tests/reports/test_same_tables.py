@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from mviq.paper.artefacts import ARTEFACTS
-from mviq.paper.reproduction import files as files_of_drawing
+from mviq.paper.reproduction import report_files as files_of_drawing
 from mviq.reports.comparison import ReportChoices
 from mviq.reports.reading import load_study
-from mviq.reports.report import files, make_report
+from mviq.reports.report import make_report, report_files
 
 STORED = Path(__file__).parents[1] / "fixtures" / "stored_runs"
 REPORTS = {
@@ -45,7 +45,7 @@ def unpacked(name: str, place: Path) -> Path:
 
 def report_tables(name: str, place: Path) -> dict[str, bytes]:
     study, choices = REPORTS[name]
-    return files(make_report(unpacked(study, place), choices), ["csv"])
+    return report_files(make_report(unpacked(study, place), choices), ["csv"])
 
 
 def figure_tables(name: str, place: Path) -> dict[str, bytes]:

@@ -13,7 +13,7 @@ from rich.console import Console
 from comparing import assert_same_checkpoint
 from mviq import progress
 from mviq.runs import video
-from mviq.runs.building import load_agent, make_env
+from mviq.runs.building import load_trained_agent, make_env
 from mviq.runs.directory import RunDirectory
 from mviq.runs.evaluation import Episode, evaluate
 from mviq.runs.reporter import DisplayReporter
@@ -24,7 +24,7 @@ from small_runs import cartpole, crash, minatar
 
 
 def weights(root, config):
-    return load_agent(config, RunDirectory(root / config.name).model).policy.state_dict()
+    return load_trained_agent(config, RunDirectory(root / config.name).model).policy.state_dict()
 
 
 @pytest.mark.parametrize("make", [cartpole, minatar])
@@ -66,7 +66,7 @@ def test_evaluations_can_be_repeated_from_the_model(tmp_path):
     config = cartpole()
     train(config, tmp_path)
     directory = RunDirectory(tmp_path / config.name)
-    agent = load_agent(config, directory.model)
+    agent = load_trained_agent(config, directory.model)
     again = evaluate(agent, config, config.eval_episodes, seed_of(config.seed, 1000))
     stored = [r for r in read_rows(directory.evaluations) if r["step"] == "1000"]
     assert [episode.total for episode in again] == [float(row["return"]) for row in stored]

@@ -13,7 +13,7 @@ import pytest
 from comparing import assert_same_run
 from mviq.cli.main import main
 from mviq.runs.records import logged_step
-from mviq.runs.settings import as_yaml
+from mviq.runs.settings import config_yaml
 from mviq.runs.training import train
 from mviq.studies.plan import config_of, expand
 from mviq.studies.study_directory import StudyDirectory
@@ -40,7 +40,7 @@ def test_a_run_that_fails_or_diverges_does_not_stop_the_others(tmp_path, capsys)
     directory.settle(file.read_text(), plan)
     config_file = directory.run(bad.run).config_file
     config_file.parent.mkdir(parents=True)
-    config_file.write_text(as_yaml(config_of(good)))
+    config_file.write_text(config_yaml(config_of(good)))
     assert run(file) == 1
     shown = capsys.readouterr()
     assert f"bad CartPole-v1 seed 0: failed, {config_file} was changed" in shown.err

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mviq.studies.definition import as_yaml, plain
+from mviq.studies.definition import plain, study_yaml
 from mviq.studies.plan import config_of, expand
 from mviq.studies.study_directory import StudyDirectory
 from mviq.studies.study_file import read_study, study_from
@@ -102,7 +102,7 @@ def test_every_combination_is_there_once(envs, grid, seeds, inside):
     assert found == wanted
     assert len(plan.runs) == len(wanted)
     assert len({run.run for run in plan.runs}) == len({run.title for run in plan.runs})
-    again = study_from(yaml.safe_load(as_yaml(study)))
+    again = study_from(yaml.safe_load(study_yaml(study)))
     assert expand(again) == plan
 
 

@@ -46,7 +46,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 def open_agent(options: argparse.Namespace) -> "tuple[RunDirectory, Config, Agent, int]":
     """Return a run with the agent asked for and a seed to play."""
-    from mviq.runs.building import check, load_agent
+    from mviq.runs.building import check_config, load_trained_agent
     from mviq.runs.config import SEEDS
     from mviq.runs.directory import find_run
     from mviq.runs.evaluation import seed_of
@@ -55,12 +55,12 @@ def open_agent(options: argparse.Namespace) -> "tuple[RunDirectory, Config, Agen
         raise ValueError(f"--seed must be between 0 and {SEEDS - 1}, got {options.seed}")
     directory = find_run(options.path)
     config = directory.config()
-    check(config)
+    check_config(config)
     final = options.model == "final" or (options.model is None and directory.model.is_file())
     file = directory.model if final else directory.best_model
     if not file.is_file():
         raise ValueError(f"{options.path} has no {file.name} yet")
-    agent = load_agent(config, file)
+    agent = load_trained_agent(config, file)
     last = agent.num_timesteps + 1  # other episodes than those of training's own evaluations
     seed = seed_of(config.seed, last) if options.seed is None else options.seed
     return directory, config, agent, seed

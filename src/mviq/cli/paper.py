@@ -12,7 +12,7 @@ from rich.text import Text
 
 from mviq.cli.engines import add_engine_options, engine_options, retry, saying
 from mviq.paper.artefacts import ARTEFACTS, Artefact
-from mviq.paper.experiments import SCALES, TIMES, Experiment, Scale
+from mviq.paper.experiments import SCALES, TIMES, Experiment, StudyScale
 from mviq.suggestions import did_you_mean
 
 if TYPE_CHECKING:  # help and lists must not wait for torch and Matplotlib
@@ -131,7 +131,7 @@ def _study(artefact: Artefact, experiment: Experiment, options: argparse.Namespa
     return 0 if all(ended) else 1
 
 
-def _scale(options: argparse.Namespace) -> Scale:
+def _scale(options: argparse.Namespace) -> StudyScale:
     return options.scale or "small"
 
 
@@ -141,11 +141,11 @@ def _place(artefact: Artefact, options: argparse.Namespace) -> Path:
 
 
 def _write(artefact: Artefact, made: "Reproduction", options: argparse.Namespace) -> None:
-    from mviq.paper.reproduction import as_markdown, files
+    from mviq.paper.reproduction import as_markdown, reproduction_files
     from mviq.storage import write_files
 
     text = as_markdown(artefact.shows, artefact.claim, made)
-    contents = {**files(made), f"{artefact.name}.md": text}
+    contents = {**reproduction_files(made), f"{artefact.name}.md": text}
     report(artefact, made, write_files(contents, _place(artefact, options), options.force))
 
 

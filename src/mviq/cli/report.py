@@ -90,7 +90,7 @@ def _formats(text: str) -> list[str]:
 def _make(options: argparse.Namespace, formats: list[str]) -> "tuple[Report, list[Path]]":
     from mviq.progress import counting
     from mviq.reports.comparison import ReportChoices
-    from mviq.reports.report import files, make_report, remove_others
+    from mviq.reports.report import make_report, remove_others, report_files
     from mviq.storage import write_files
 
     own = options.out is None
@@ -107,7 +107,7 @@ def _make(options: argparse.Namespace, formats: list[str]) -> "tuple[Report, lis
         study = _directory(options.path)
         directory = study / "report" if own else options.out
         report = make_report(study, choices)
-        paths = write_files(files(report, formats), directory, own or options.force)
+        paths = write_files(report_files(report, formats), directory, own or options.force)
         if own:
             remove_others(directory, paths)
         return report, paths
@@ -116,9 +116,9 @@ def _make(options: argparse.Namespace, formats: list[str]) -> "tuple[Report, lis
 def _directory(given: Path) -> Path:
     """Return where the files are: of a study file that is where mviq study puts them."""
     if given.is_file():
-        from mviq.studies.study_file import name_from, read
+        from mviq.studies.study_file import name_from, parse_file
 
-        return Path("studies") / read(given, name_from)
+        return Path("studies") / parse_file(given, name_from)
     if given.is_dir():
         return given
     from mviq.runs.directory import find_run

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any, get_args
 
-from mviq.cli.solve_output import Job, files, show
+from mviq.cli.solve_output import Job, job_files, show_job
 from mviq.progress import Bar, Display
 from mviq.runs.settings import parse
 from mviq.runs.stopping import asked_to_stop
@@ -95,8 +95,8 @@ def run(options: argparse.Namespace) -> int:
     with asked_to_stop() as asked:
         _solve_all(job, asked)
     if options.out is not None:
-        write_files(files(job), options.out, force=True)
-    show(job)
+        write_files(job_files(job), options.out, force=True)
+    show_job(job)
     if asked.is_set():
         print("mviq: interrupted, this is what had been reached", file=sys.stderr)
         return 130

@@ -43,7 +43,7 @@ class Job:
         return f"{self.mdp.name}, {self.options.algorithm}, γ = {self.mdp.discount:g}"
 
 
-def show(job: Job) -> None:
+def show_job(job: Job) -> None:
     """Print the table, and for a map the greedy actions."""
     console = Console() if sys.stdout.isatty() else Console(width=140)
     console.print(f"{job.mdp!r}, {job.options.algorithm}", highlight=False)
@@ -97,7 +97,7 @@ def _show_maps(job: Job, console: Console) -> None:
         console.print("\n".join(" ".join(row) for row in tiles), highlight=False, markup=False)
 
 
-def files(job: Job) -> dict[str, bytes]:
+def job_files(job: Job) -> dict[str, bytes]:
     """Return the files of ``--out`` by name: JSON, CSV, NumPy arrays and pictures."""
     convergence = convergence_figure(job.runs, job.title, job.optimum)
     contents = {

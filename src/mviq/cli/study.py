@@ -12,9 +12,9 @@ from mviq.cli import tune
 from mviq.cli.common import OneLineParser, text_table, tolerating_closed_output
 from mviq.cli.engines import add_session_options, retry, saying, session_options
 from mviq.studies.definition import LimitError
-from mviq.studies.run_status import RunStatus, last_return, status_of, summary
+from mviq.studies.run_status import RunStatus, count_states, last_return, status_of
 from mviq.studies.study_directory import OtherStudyError, PlannedRun, StudyDirectory
-from mviq.studies.study_file import name_from, read, read_study
+from mviq.studies.study_file import name_from, parse_file, read_study
 
 if TYPE_CHECKING:  # the real imports wait until the command runs: status must not load torch
     from mviq.studies.definition import Study
@@ -105,7 +105,7 @@ def _call(action: Action, options: argparse.Namespace) -> int:
 def _located(given: Path, out: Path | None) -> tuple[Path, StudyDirectory]:
     """Return the file of a study and its directory, from the one or the other."""
     if not given.is_dir():
-        return given, StudyDirectory((out or Path("studies")) / read(given, name_from))
+        return given, StudyDirectory((out or Path("studies")) / parse_file(given, name_from))
     if out is not None:
         raise ValueError(f"--out is for a file: {given} is a directory already")
     directory = StudyDirectory(given)
@@ -183,4 +183,4 @@ def _print_summary(directory: StudyDirectory, runs: Sequence[RunStatus]) -> None
             print(f"{run.planned.title}: failed at step {run.step:,}: {run.message}")
         elif run.state == "diverged":
             print(f"{run.planned.title}: {run.message}")
-    print(f"{directory.path}: {summary(runs)}")
+    print(f"{directory.path}: {count_states(runs)}")

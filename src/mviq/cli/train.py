@@ -40,14 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--config", type=Path, metavar="FILE", help="settings in YAML or TOML")
     add("--explain", action="store_true", help="print the settings and their sources, and stop")
     add("--quiet", action="store_true", help="no progress")
-    settings.add_options(parser)
+    settings.add_setting_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Resolve the settings and train."""
     config = _configured(options)
     if options.explain:
-        print(settings.as_yaml(config), end="")
+        print(settings.config_yaml(config), end="")
         return 0
 
     from mviq.runs.directory import RunDirectory

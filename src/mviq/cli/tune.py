@@ -15,7 +15,7 @@ from mviq.studies.tuning.search_file import Search, read_search, with_trials
 
 if TYPE_CHECKING:
     from mviq.studies.running import Options
-    from mviq.studies.tuning.results import Outcome
+    from mviq.studies.tuning.results import SearchOutcome
     from mviq.studies.tuning.trial_scores import Judge
 
 SHOWN = 10  # trials of the table
@@ -80,7 +80,7 @@ def _dry_run(search: Search, directory: StudyDirectory, options: "Options") -> i
 
 
 def _search(search: Search, directory: StudyDirectory, options: "Options", judge: "Judge") -> int:
-    from mviq.reports.tuning import files
+    from mviq.reports.tuning import tuning_files
     from mviq.storage import write_files
     from mviq.studies.running import engine_of
     from mviq.studies.tuning.search import tune
@@ -88,7 +88,7 @@ def _search(search: Search, directory: StudyDirectory, options: "Options", judge
     with engine_of(options) as engine:
         outcome = tune(search, directory, options, engine, judge, saying(options.quiet))
     place = directory.path / "tuning"
-    paths = write_files(files(outcome), place, force=True)
+    paths = write_files(tuning_files(outcome), place, force=True)
     _print(outcome, place)
     for path in paths:
         print(path)
@@ -97,7 +97,7 @@ def _search(search: Search, directory: StudyDirectory, options: "Options", judge
     return outcome.exit_code
 
 
-def _print(outcome: "Outcome", place: Path) -> None:
+def _print(outcome: "SearchOutcome", place: Path) -> None:
     from mviq.reports.tuning import ranking, sentences
 
     console = Console(highlight=False)

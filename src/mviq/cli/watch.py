@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     """Show an episode."""
     from mviq.runs.evaluation import Way
     from mviq.runs.video import film, has_screen
-    from mviq.runs.window import show
+    from mviq.runs.window import show_episode
     from mviq.threads import threads
 
     directory, config, agent, seed = open_agent(options)
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     file = options.film or directory.videos / f"watch_{seed}.mp4"
     with threads(config.threads):
         played = (agent, config, seed)
-        episode = show(*played, way) if window else film(*played, file, way)
+        episode = show_episode(*played, way) if window else film(*played, file, way)
     where = "" if window else f": {file}"
     print(f"return {episode.total:g} after {episode.length} steps{where}")
     return 0

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mviq.paper.artefacts import Artefact
-from mviq.paper.experiments import Experiment, Scale
+from mviq.paper.experiments import Experiment, StudyScale
 from mviq.paper.reproduction import Reproduction
 from mviq.reports.reading import load_study
 from mviq.studies.running import Options, StudyOutcome, run_study
@@ -14,7 +14,11 @@ from mviq.studies.study_file import study_from
 
 
 def gathered(
-    experiment: Experiment, scale: Scale, parent: Path, options: Options, say: Callable[[str], None]
+    experiment: Experiment,
+    scale: StudyScale,
+    parent: Path,
+    options: Options,
+    say: Callable[[str], None],
 ) -> tuple[Path, StudyOutcome]:
     """Run the study of an experiment, or what is left of it; return where it is and its end."""
     study = study_from(experiment.at(scale))
@@ -22,7 +26,7 @@ def gathered(
     return directory.path, run_study(study, directory, options, say)
 
 
-def drawn(artefact: Artefact, scale: Scale, study: Path) -> Reproduction:
+def drawn(artefact: Artefact, scale: StudyScale, study: Path) -> Reproduction:
     """Return an artefact made of the runs of its study; at scale ``smoke`` nothing is decided."""
     experiment = artefact.experiment
     assert experiment is not None

@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from mviq.env_families import MINATAR, MINATAR_GAMES, family_of
 
-Scale: TypeAlias = Literal["smoke", "small", "full"]
-SCALES: tuple[Scale, ...] = get_args(Scale)
+StudyScale: TypeAlias = Literal["smoke", "small", "full"]
+SCALES: tuple[StudyScale, ...] = get_args(StudyScale)
 TIMES = "smoke takes about a minute, small about an hour on two cores; full is for a cluster"
 
 GAMES = (
@@ -35,17 +35,17 @@ class Experiment:
 
     name: str
     common: Mapping[str, Any]
-    scales: Mapping[Scale, Mapping[str, Any]]
-    remarks: Mapping[Scale, str]
+    scales: Mapping[StudyScale, Mapping[str, Any]]
+    remarks: Mapping[StudyScale, str]
     """What a reader must know about a scale."""
 
-    def at(self, scale: Scale) -> dict[str, Any]:
+    def at(self, scale: StudyScale) -> dict[str, Any]:
         """Return the study at a scale, as a study file has it."""
         own = self.scales[scale]
         settings = {**self.common.get("settings", {}), **own.get("settings", {})}
         return {"name": f"{self.name}-{scale}", **self.common, **own, "settings": settings}
 
-    def stand_in(self, scale: Scale) -> str:
+    def stand_in(self, scale: StudyScale) -> str:
         """Say it where a scale has other environments than the paper.
 
         >>> ATARI.stand_in("small"), ATARI.stand_in("full")
@@ -54,7 +54,7 @@ class Experiment:
         small = family_of(self.at(scale)["environments"][0]) is MINATAR
         return "on MinAtar in the place of Atari" if small else ""
 
-    def cost(self, scale: Scale) -> str:
+    def cost(self, scale: StudyScale) -> str:
         """Return how many runs a scale has, and how many steps each.
 
         >>> CARTPOLE_Q.cost("full")
@@ -71,7 +71,7 @@ def _classic_control(
     description: str,
     env: str,
     algorithms: Sequence[Mapping[str, Any]],
-    seeds: Mapping[Scale, int],
+    seeds: Mapping[StudyScale, int],
     smoke: Mapping[str, int],
     remark: str = "",
     **more: str,

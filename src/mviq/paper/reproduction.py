@@ -117,7 +117,7 @@ def _places(tests: Sequence[Finding], answer: bool | None) -> str:
     return f"for {' and '.join(places)}" if places else ""
 
 
-def files(made: Reproduction) -> dict[str, bytes]:
+def reproduction_files(made: Reproduction) -> dict[str, bytes]:
     """Return the picture (PNG, SVG) and its numbers (CSV) by file name; same input, same bytes."""
     contents = {f"{made.name}.csv": csv_bytes(made.data.columns, made.data.rows)}
     return contents if made.figure is None else contents | pictures(made.name, made.figure)

@@ -80,7 +80,7 @@ def remove_others(directory: Path, kept: Collection[Path]) -> None:
                 path.unlink()
 
 
-def files(report: Report, formats: Collection[str] = FORMATS) -> dict[str, bytes]:
+def report_files(report: Report, formats: Collection[str] = FORMATS) -> dict[str, bytes]:
     """Return the files of a report by name; same report, same bytes."""
     from mviq.reports.page import render_page
 

@@ -20,7 +20,7 @@ from mviq.runs.presets import COMMON
 from mviq.runs.replay_log import rings
 
 
-class Network(NamedTuple):
+class NetworkSpec(NamedTuple):
     """What a network needs, and the arguments with which an agent has it."""
 
     policy: str
@@ -30,9 +30,9 @@ class Network(NamedTuple):
 
 
 NETWORKS = {
-    "mlp": Network("MlpPolicy"),
-    "minatar": Network("CnnPolicy", 3, {"features_extractor_class": MinAtarCNN}),
-    "nature": Network("CnnPolicy", 36, replay={"replay_buffer_class": FrameReplayBuffer}),
+    "mlp": NetworkSpec("MlpPolicy"),
+    "minatar": NetworkSpec("CnnPolicy", 3, {"features_extractor_class": MinAtarCNN}),
+    "nature": NetworkSpec("CnnPolicy", 36, replay={"replay_buffer_class": FrameReplayBuffer}),
 }
 
 
@@ -125,7 +125,7 @@ def device_of(config: Config) -> torch.device:
     return device
 
 
-def check(config: Config) -> None:
+def check_config(config: Config) -> None:
     """Find out what cannot be built: environment, extra, device."""
     device_of(config)
     with closing(make_env(config, 1, config.seed, evaluation=False)) as env:
@@ -185,7 +185,7 @@ def _check_spaces(config: Config, env: VecEnv) -> None:
         )
 
 
-def load_agent(config: Config, path: Any) -> Agent:
+def load_trained_agent(config: Config, path: Any) -> Agent:
     """Return a saved agent of a run, to act and not to learn: it has no room for replay."""
     least = config.n_envs * config.n_steps
     return _agent_class(config).load(path, device=device_of(config), buffer_size=least)

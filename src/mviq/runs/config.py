@@ -153,7 +153,7 @@ def _check_types(config: Config) -> None:
     for declared in fields(config):
         value = getattr(config, declared.name)
         if not fits(value, declared.type):
-            _refuse(declared.name, value, spoken(declared.type))
+            _refuse(declared.name, value, describe_type(declared.type))
         numbers = value if isinstance(value, tuple) else (value,)
         if any(isinstance(number, int) and abs(number) >= LARGEST for number in numbers):
             _refuse(declared.name, value, "below 2**63")
@@ -185,7 +185,7 @@ def fits(value: object, kind: Any) -> bool:
     return any(value is None if one is type(None) else fits(value, one) for one in choices)
 
 
-def spoken(kind: Any) -> str:
+def describe_type(kind: Any) -> str:
     """Return what a value of an annotated type looks like, for people."""
     choices = get_args(kind)
     if getattr(kind, "__origin__", None) is Literal:
@@ -193,9 +193,9 @@ def spoken(kind: Any) -> str:
     if getattr(kind, "__origin__", None) is tuple:
         return "numbers separated by commas"
     if type(None) in choices:
-        return f"{spoken(choices[0])}, or none"
+        return f"{describe_type(choices[0])}, or none"
     if choices:
-        return ", or ".join(map(spoken, choices))
+        return ", or ".join(map(describe_type, choices))
     return {int: "a whole number", float: "a number", bool: "true or false", str: "text"}[kind]
 
 

@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 from mviq.env_families import FAMILIES
 from mviq.runs.config import Config
 from mviq.runs.presets import resolve
-from mviq.runs.settings import as_yaml, read_file
+from mviq.runs.settings import config_yaml, read_file
 from mviq.storage import write_durably
 
 PACKAGES = (
@@ -132,7 +132,7 @@ class RunDirectory(LockedDirectory):
         """Write down the configuration; a directory that belongs to another run is refused."""
         if self.config_file.is_file() and self.config().hash != config.hash:
             raise RunError(f"{self.config_file} was changed: it is not the run of this name")
-        write_durably(self.config_file, as_yaml(config).encode())
+        write_durably(self.config_file, config_yaml(config).encode())
 
 
 def find_run(path: Path) -> RunDirectory:

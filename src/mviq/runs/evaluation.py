@@ -104,13 +104,13 @@ def _games(config: Config, number: int, seed: int, stack: ExitStack) -> list[_Ga
 def _play_on(agent: Agent, games: list[_Game], generator: np.random.Generator, way: Way) -> None:
     """Take one step in each of some games, with the actions of one pass through the network."""
     observations = np.concatenate([game.observations for game in games])
-    chosen = actions(agent, observations, generator, way)
+    chosen = choose_actions(agent, observations, generator, way)
     ends = np.cumsum([game.env.num_envs for game in games])
     for game, part in zip(games, np.split(chosen, ends[:-1]), strict=True):
         game.step(part)
 
 
-def actions(
+def choose_actions(
     agent: Agent, observations: Any, generator: np.random.Generator, way: Way
 ) -> np.ndarray[Any, Any]:
     """Return the best actions, or actions drawn from the policy with a generator of its own."""

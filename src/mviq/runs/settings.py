@@ -7,7 +7,7 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from mviq.runs.config import Config, fits, spoken
+from mviq.runs.config import Config, describe_type, fits
 from mviq.runs.presets import check_names, sources
 
 FIELDS: dict[str, Field[Any]] = {declared.name: declared for declared in fields(Config)}
@@ -27,7 +27,7 @@ def parse(name: str, text: str, kind: Any = None) -> Any:
     try:
         return _read(text.strip(), kind)
     except ValueError:
-        raise ValueError(f"{name} must be {spoken(kind)}, got {text!r}") from None
+        raise ValueError(f"{name} must be {describe_type(kind)}, got {text!r}") from None
 
 
 def _read(text: str, kind: Any) -> Any:
@@ -138,7 +138,7 @@ def convert(name: Any, value: Any, kind: Any = None) -> Any:
     return parse(name, "none" if value is None else text, kind)
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_setting_options(parser: argparse.ArgumentParser) -> None:
     """Give a parser one option per field; what is not given is not in the namespace."""
     group = parser.add_argument_group("settings of the run (default: the preset's, see --explain)")
     for name, declared in FIELDS.items():
@@ -183,7 +183,7 @@ def merged(settings: dict[str, Any], typed: dict[str, Any]) -> dict[str, Any]:
     return settings | typed | {"given": given}
 
 
-def as_yaml(config: Config) -> str:
+def config_yaml(config: Config) -> str:
     """Return a configuration as a YAML file that explains itself and can be given back."""
     import yaml
 

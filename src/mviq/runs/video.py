@@ -18,7 +18,7 @@ from mviq.agents import Agent
 from mviq.runs.building import make_env
 from mviq.runs.config import Config
 from mviq.runs.directory import RunError
-from mviq.runs.evaluation import Episode, Way, actions
+from mviq.runs.evaluation import Episode, Way, choose_actions
 from mviq.runs.state import undisturbed_randomness
 from mviq.storage import appearing
 
@@ -39,7 +39,9 @@ def play(
         while not over and length < MOST_FRAMES:
             picture = _picture(env)
             yield picture, Episode(total, length)
-            observations, rewards, _, infos = env.step(actions(agent, observations, generator, way))
+            observations, rewards, _, infos = env.step(
+                choose_actions(agent, observations, generator, way)
+            )
             total, length, over = total + float(rewards[0]), length + 1, "episode" in infos[0]
         yield picture, Episode(total, length)  # a new episode has begun, and is not shown
     finally:

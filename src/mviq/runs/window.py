@@ -11,7 +11,7 @@ from mviq.runs.video import FRAMES_PER_SECOND, Picture, play
 LEAST_SIDE = 400  # pixels; the pictures of small games are enlarged
 
 
-def show(agent: Agent, config: Config, seed: int, way: Way = "greedy") -> Episode:
+def show_episode(agent: Agent, config: Config, seed: int, way: Way = "greedy") -> Episode:
     """Show an episode, until it or the window is closed, and return what it came to."""
     pygame = _pygame()
     reached, screen, clock = Episode(0.0, 0), None, pygame.time.Clock()

@@ -8,8 +8,8 @@ from mviq.runs.directory import RunDirectory
 from mviq.runs.records import StoredStatus, progress_curve, read_ending, saved_step
 from mviq.studies.study_directory import PlannedRun, StudyDirectory
 
-State = Literal["finished", "diverged", "failed", "running", "interrupted", "waiting"]
-_NOBODY_AT_WORK: Mapping[StoredStatus, State] = {
+RunState = Literal["finished", "diverged", "failed", "running", "interrupted", "waiting"]
+_NOBODY_AT_WORK: Mapping[StoredStatus, RunState] = {
     "unfinished": "interrupted",
     "not begun": "waiting",
 }
@@ -21,7 +21,7 @@ class RunStatus:
     """How far a run is."""
 
     planned: PlannedRun
-    state: State
+    state: RunState
     step: int = 0
     """The last step that was recorded."""
     message: str = ""
@@ -60,7 +60,7 @@ def last_return(run: RunDirectory) -> float | None:
     return None
 
 
-def summary(runs: Iterable[RunStatus]) -> str:
+def count_states(runs: Iterable[RunStatus]) -> str:
     """Return how many runs are in which state, as text."""
     states = [status.state for status in runs]
-    return ", ".join(f"{states.count(x)} {x}" for x in get_args(State) if x in states)
+    return ", ".join(f"{states.count(x)} {x}" for x in get_args(RunState) if x in states)

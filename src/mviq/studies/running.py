@@ -8,7 +8,7 @@ from typing import Literal
 from mviq.studies import estimate as estimates
 from mviq.studies import machine
 from mviq.studies.board import Board, Tally
-from mviq.studies.definition import Budget, LimitError, Study, as_yaml
+from mviq.studies.definition import Budget, LimitError, Study, study_yaml
 from mviq.studies.engine import Engine, Task
 from mviq.studies.estimate import Estimate, cost_class, format_runs, memory, size
 from mviq.studies.local import LocalEngine
@@ -84,7 +84,7 @@ def run_study(study: Study, directory: StudyDirectory, options: Options, say: Sa
             say(str(work))
         check_limits(study.budget, work, directory, options)
         with directory.locked():
-            directory.settle(as_yaml(study), plan, options.drop)
+            directory.settle(study_yaml(study), plan, options.drop)
             stopped = _execute(work.tasks, directory, options, engine) if work.tasks else False
     selected = matching_runs(plan, options.only)
     return StudyOutcome([status_of(directory, run) for run in selected], stopped)

@@ -23,10 +23,10 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 def read_study(path: Path) -> Study:
     """Return the study of a YAML or TOML file."""
-    return read(path, study_from)
+    return parse_file(path, study_from)
 
 
-def read(path: Path, parse: Callable[[Mapping[Any, Any]], T]) -> T:
+def parse_file(path: Path, parse: Callable[[Mapping[Any, Any]], T]) -> T:
     """Parse the content of a file; the message of a mistake starts with the file."""
     content = load(path)
     try:

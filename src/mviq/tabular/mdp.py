@@ -47,7 +47,7 @@ class MDP:
     """Where the states lie on a map, if they do."""
 
     def __post_init__(self) -> None:
-        validation.check(self)
+        validation.check_mdp(self)
 
     @property
     def states(self) -> int:

@@ -23,7 +23,7 @@ class Status(Enum):
 
 
 @dataclass(frozen=True)
-class Mark:
+class Moment:
     """A moment of the past to compare with."""
 
     iteration: int
@@ -57,11 +57,11 @@ class Watch:
 
     worth: float
     """Scale of the action values: what the largest reward and entropy are worth for ever."""
-    best: Mark
-    anchor: Mark
+    best: Moment
+    anchor: Moment
 
     def look(
-        self, now: Mark, tolerance: float, scale: float, *, noisy: bool
+        self, now: Moment, tolerance: float, scale: float, *, noisy: bool
     ) -> tuple["Watch", Verdict]:
         """Return the watch after one more iteration, and what it makes of it.
 
@@ -78,11 +78,11 @@ class Watch:
             return replace(watch, best=now), _GO_ON
         return watch._remember(now), watch._recurrence(now, scale) or watch._stall(now) or _GO_ON
 
-    def _remember(self, now: Mark) -> "Watch":
+    def _remember(self, now: Moment) -> "Watch":
         due = now.iteration >= 2 * self.anchor.iteration
         return replace(self, anchor=now) if due else self
 
-    def _recurrence(self, now: Mark, scale: float) -> Verdict | None:
+    def _recurrence(self, now: Moment, scale: float) -> Verdict | None:
         # Comparing two numbers first keeps the arrays out of it for all that still moves.
         rounding = ROUNDING * max(scale, now.residual)
         if abs(now.residual - self.anchor.residual) > rounding:
@@ -92,7 +92,7 @@ class Watch:
         period = now.iteration - self.anchor.iteration
         return Verdict(Status.CYCLING, f"period {period}, residual {now.residual:.3g}")
 
-    def _stall(self, now: Mark) -> Verdict | None:
+    def _stall(self, now: Moment) -> Verdict | None:
         """Give up when the lowest residual is older than half of the run, and than patience."""
         waited = now.iteration - self.best.iteration
         if waited < max(PATIENCE, self.best.iteration):
@@ -105,5 +105,5 @@ class Watch:
 
 def start_watching(worth: float, q_values: Tensor) -> Watch:
     """Return the watch before the first iteration."""
-    mark = Mark(0, math.inf, q_values)
+    mark = Moment(0, math.inf, q_values)
     return Watch(worth if worth > 0 else 1.0, mark, mark)

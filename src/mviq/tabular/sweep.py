@@ -52,7 +52,7 @@ def _sweep(mdp: MDP, algorithm: Algorithm, q_values: Tensor, prior: Tensor | Non
     moving = isinstance(algorithm, ExplicitKL) and algorithm.prior == "moving"
     policy = torch.empty_like(q_values) if moving else None
     result, values = torch.empty_like(q_values), q_values.new_empty(mdp.states)
-    for rows, step in improvements(algorithm, q_values, prior):
+    for rows, step in improved_chunks(algorithm, q_values, prior):
         values[rows] = step.value
         if step.bonus is None:
             result[rows] = rewards[rows]
@@ -68,7 +68,7 @@ def _sweep(mdp: MDP, algorithm: Algorithm, q_values: Tensor, prior: Tensor | Non
     return Sweep(result, change, float(max(-array.min(), array.max())), policy)
 
 
-def improvements(
+def improved_chunks(
     algorithm: Algorithm, q_values: Tensor, prior: Tensor | None
 ) -> Iterator[tuple[slice, Improvement]]:
     """Improve the states chunk by chunk."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 SUM_TOLERANCE = 1e-9  # by how much the probabilities of a row may miss one
 
 
-def check(mdp: "MDP") -> None:
+def check_mdp(mdp: "MDP") -> None:
     """Raise a ``ValueError`` that names the first thing wrong with an MDP."""
     _check_discount(mdp.discount)
     _check_shapes(mdp)

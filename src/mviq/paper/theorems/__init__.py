@@ -14,7 +14,7 @@ from mviq.paper.theorems import (
     munchausen,
     policies,
 )
-from mviq.paper.theorems.statement import Check, Statement, name_of, named
+from mviq.paper.theorems.statement import Check, Statement, name_of, with_name
 
 __all__ = ["CHECKS", "Check", "Statement", "name_of"]
 
@@ -90,4 +90,4 @@ _CHECKS: tuple[Check, ...] = (
     # Section 5
     iteration.tsallis_vi,
 )
-CHECKS = tuple(map(named, _CHECKS))
+CHECKS = tuple(map(with_name, _CHECKS))

@@ -58,7 +58,7 @@ def garnets() -> Problem:
     return Problem(transitions, rewards, problems[0].discount)
 
 
-def chain() -> Problem:
+def lock_in_problem() -> Problem:
     """Return a chain of eight states that pay 0.1 for staying, and 1 at its far end."""
     problem = lock_in_chain()
     return Problem(*_arrays(problem), problem.discount)
@@ -98,7 +98,7 @@ class Iteration(NamedTuple):
     steps: int
 
 
-def iterate(
+def repeat(
     step: Callable[[Tensor], Tensor], start: Tensor, most: int = 1000, limit: float = math.inf
 ) -> Iteration:
     """Repeat a step until no problem of the batch moves any more or one exceeds the limit."""

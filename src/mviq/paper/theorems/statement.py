@@ -75,7 +75,7 @@ def name_of(check: Check) -> str:
     return check.__name__.replace("_", "-")
 
 
-def named(check: Check) -> Check:
+def with_name(check: Check) -> Check:
     """Return a check that gives its name to the statement it measures."""
 
     @wraps(check)

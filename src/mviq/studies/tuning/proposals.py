@@ -13,7 +13,13 @@ from mviq.studies.running import Say
 from mviq.studies.scheduler import left_to_do
 from mviq.studies.study_directory import PlannedRun
 from mviq.studies.tuning.search_state import SearchState
-from mviq.studies.tuning.trial_scores import Curve, evaluations, mean_score, read_curve, rungs
+from mviq.studies.tuning.trial_scores import (
+    EvaluationCurve,
+    evaluations,
+    mean_score,
+    read_curve,
+    rungs,
+)
 
 
 @dataclass
@@ -137,7 +143,7 @@ class Proposals:
             total = sum(config.total_steps for config in attempt.configs)
             attempt.give_up("pruned", f"below the median after {steps:,.0f} of {total:,} steps")
 
-    def _curves(self, attempt: Attempt) -> list[Curve]:
+    def _curves(self, attempt: Attempt) -> list[EvaluationCurve]:
         return [
             read_curve(self._directory.run(planned.run), config)
             for planned, config in zip(attempt.runs, attempt.configs, strict=True)

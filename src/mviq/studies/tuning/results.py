@@ -37,7 +37,7 @@ class TrialResult:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SearchOutcome:
     """The results of a search so far."""
 
     search: Search

@@ -9,7 +9,7 @@ from mviq.studies.running import Options, Say, Work, check_limits, priced
 from mviq.studies.scheduler import Scheduler
 from mviq.studies.study_directory import Plan, StudyDirectory
 from mviq.studies.tuning.proposals import Proposals
-from mviq.studies.tuning.results import Outcome
+from mviq.studies.tuning.results import SearchOutcome
 from mviq.studies.tuning.search_file import Search, first_runs
 from mviq.studies.tuning.search_state import SearchState
 from mviq.studies.tuning.space import corners
@@ -24,7 +24,7 @@ def tune(
     engine: Engine,
     judge: Judge,
     say: Say,
-) -> Outcome:
+) -> SearchOutcome:
     """Do what is left of a search; a mistake is a ``ValueError`` before anything is started."""
     trials, work = prepare_search(search, directory, options, engine, say)
     if work.estimate is not None:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from mviq.studies.definition import Study, as_yaml
-from mviq.studies.plan import config_of, expand, spoken
+from mviq.studies.definition import Study, study_yaml
+from mviq.studies.plan import config_of, expand, format_value
 from mviq.studies.study_directory import PlannedRun
-from mviq.studies.study_file import check_keys, read, require_mapping, study_from
+from mviq.studies.study_file import check_keys, parse_file, require_mapping, study_from
 from mviq.studies.tuning.space import Choices, Space, corners, grid, space_from
 
 Sampler = Literal["tpe", "random", "grid"]
@@ -44,13 +44,13 @@ class Search:
 
 def trial_label(trial: int, chosen: Mapping[str, Any]) -> str:
     """Return the name of a trial with its settings."""
-    values = ", ".join(f"{name}={spoken(value)}" for name, value in chosen.items())
+    values = ", ".join(f"{name}={format_value(value)}" for name, value in chosen.items())
     return f"trial {trial}: {values}"
 
 
 def read_search(path: Path) -> Search:
     """Return the search of a YAML or TOML file."""
-    return read(path, search_from)
+    return parse_file(path, search_from)
 
 
 def search_from(content: Mapping[Any, Any]) -> Search:
@@ -149,4 +149,4 @@ def tune_yaml(search: Search) -> str:
         del tune["trials"]
     tune["space"] = {name: parameter.written() for name, parameter in search.space.items()}
     text = yaml.safe_dump({"tune": tune}, sort_keys=False, allow_unicode=True, width=100)
-    return as_yaml(search.study) + text
+    return study_yaml(search.study) + text

@@ -11,7 +11,7 @@ from mviq.studies.engine import Ended, Event
 from mviq.studies.plan import config_of
 from mviq.studies.run_status import RunStatus, status_of
 from mviq.studies.study_directory import Plan, PlannedRun, StudyDirectory
-from mviq.studies.tuning.results import GIVEN_UP, Outcome, TrialResult
+from mviq.studies.tuning.results import GIVEN_UP, SearchOutcome, TrialResult
 from mviq.studies.tuning.search_file import Search, tune_yaml
 from mviq.studies.tuning.trial_scores import Judge, read_curve
 from mviq.studies.tuning.trials import OUTCOME, REASON, Trials
@@ -104,11 +104,11 @@ class SearchState:
         self.tally.count(self._results.values())
         return new
 
-    def outcome(self, stopped: bool) -> Outcome:
+    def outcome(self, stopped: bool) -> SearchOutcome:
         """Return what has become of all trials."""
         self.update()
         results = tuple(self._results.values())
-        return Outcome(self.search, results, self.trials.importances(), stopped)
+        return SearchOutcome(self.search, results, self.trials.importances(), stopped)
 
     def _remove_checkpoints(self, trial: FrozenTrial) -> None:
         """Remove the checkpoints of runs that will not be continued."""
