@@ -57,7 +57,7 @@ _ALL = (
         "Atari learning curves of MVI(2) and M-VI, the games with most improvement",
         "MVI(2) learns faster and ends higher",
         "fig4:selected",
-        experiments.ATARI,
+        experiments.ATARI_COMPARISON,
     ),
     Artefact(
         "fig5",
@@ -66,7 +66,7 @@ _ALL = (
         "100 % against Tsallis-VI in more than half of 35 (tested here: better in more games "
         "than worse; over 100 % in more than half)",
         "fig5:make",
-        experiments.ATARI,
+        experiments.ATARI_COMPARISON,
     ),
     Artefact(
         "fig6-left",
@@ -87,7 +87,7 @@ _ALL = (
         "Atari learning curves of MVI(2), M-VI and Tsallis-VI, all games",
         "MVI(2) improves on both",
         "fig4:every",
-        experiments.ATARI,
+        experiments.ATARI_COMPARISON,
     ),
     Artefact(
         "table1",

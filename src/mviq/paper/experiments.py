@@ -48,7 +48,7 @@ class Experiment:
     def stand_in(self, scale: StudyScale) -> str:
         """Say it where a scale has other environments than the paper.
 
-        >>> ATARI.stand_in("small"), ATARI.stand_in("full")
+        >>> ATARI_COMPARISON.stand_in("small"), ATARI_COMPARISON.stand_in("full")
         ('on MinAtar in the place of Atari', '')
         """
         small = family_of(self.at(scale)["environments"][0]) is MINATAR
@@ -132,7 +132,7 @@ ACROBOT_Q = _classic_control(
     baseline="q=1",
 )
 
-ATARI = Experiment(
+ATARI_COMPARISON = Experiment(
     name="atari",
     common={
         "description": "MVI(2) against M-VI and Tsallis-VI on Atari (Figures 4, 5 and 7)",

@@ -1,13 +1,12 @@
 """What plain runs are called in a report: their algorithm, its q, and what sets them apart."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from mviq.runs.config import CRITICS
 from mviq.runs.settings import FIELDS
+from mviq.studies.definition import Settings
 from mviq.studies.plan import format_value
 
-Settings = Mapping[str, Any]
 _NAMES = {
     "mvi": "MVI({q})",
     "tsallis-vi": "Tsallis-VI({q})",

@@ -1,4 +1,4 @@
-"""What a search has found: the table of its trials, figures of the surface, the best to confirm."""
+"""The results of a search: the table of its trials, figures of the surface, the best to confirm."""
 
 from collections import Counter
 from dataclasses import replace

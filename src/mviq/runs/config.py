@@ -245,24 +245,24 @@ def _check_together(config: Config) -> None:
 def remarks(config: Config) -> list[str]:
     """Return what does not fit the length of a run, each with what to type instead."""
     total, starts = config.total_steps, config.learning_starts
-    found = []
+    lines = []
     decayed = int(config.epsilon_fraction * total)
     if config.epsilon_start > config.epsilon_end and 0 < decayed <= starts:
         fraction = min(1.0, float(f"{3 * starts / total:.3g}"))
-        found.append(
+        lines.append(
             f"ε falls to {config.epsilon_end:g} by step {decayed}, before learning starts at "
             f"step {starts}: try --epsilon-fraction {fraction:g}"
         )
     evaluations = math.ceil(total / config.eval_every) if config.eval_every else FEW
     if evaluations < FEW:
         often = "only one evaluation" if evaluations == 1 else f"only {evaluations} evaluations"
-        found.append(f"there will be {often}: try --eval-every {max(total // 20, 1)}")
+        lines.append(f"there will be {often}: try --eval-every {max(total // 20, 1)}")
     if total // config.target_every * config.target_every <= starts:
-        found.append(
+        lines.append(
             f"the target network is never updated while learning: "
             f"try --target-every {max((total - starts) // 20, 1)}"
         )
-    return found
+    return lines
 
 
 def family_fields(config: Config) -> dict[str, Any]:

@@ -104,9 +104,9 @@ class RunDirectory(LockedDirectory):
         """Return how the run ended, None if it has not."""
         if not self.result_file.is_file():
             return None
-        found = _read_json(self.result_file)
+        content = _read_json(self.result_file)
         try:
-            return Result(**found)
+            return Result(**content)
         except TypeError:
             raise ValueError(f"{self.result_file} is damaged: it does not hold a result") from None
 
@@ -146,11 +146,11 @@ def find_run(path: Path) -> RunDirectory:
     beginning = [p for p in path.parent.iterdir() if p.name.startswith(name)]
     whole_parts = [p for p in beginning if p.name.startswith(name + "_")]  # seed1, not seed10
     for places in (whole_parts, beginning):
-        found = _runs_among(places)
-        if len(found) > 1:
-            raise ValueError(f"{path} is the beginning of {_listed(found)}")
-        if found:
-            return found[0]
+        runs = _runs_among(places)
+        if len(runs) > 1:
+            raise ValueError(f"{path} is the beginning of {_listed(runs)}")
+        if runs:
+            return runs[0]
     return directory
 
 

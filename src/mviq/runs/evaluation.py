@@ -50,7 +50,7 @@ def evaluate(
 
     ``tell`` is told after every step how many are finished; it may raise to give up.
     """
-    found: list[Episode] = []
+    finished: list[Episode] = []
     with undisturbed_randomness(), threads(config.threads):
         for first in range(0, episodes, TOGETHER):
             together = min(TOGETHER, episodes - first)
@@ -60,8 +60,8 @@ def evaluate(
                 while playing := [game for game in games if not game.over]:
                     _play_on(agent, playing, generator, way)
                     tell(first + sum(len(game.episodes) for game in games))
-            found += [game.episodes[i] for game in games for i in range(game.env.num_envs)]
-    return found
+            finished += [game.episodes[i] for game in games for i in range(game.env.num_envs)]
+    return finished
 
 
 class _Game:

@@ -200,9 +200,9 @@ def defaults(
     if name not in PRESETS:
         raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}")
     chosen = COMMON["algorithm"].value if algorithm is None else algorithm
-    found = PRESETS[name]
-    own = found.by_algorithm.get(chosen, {})
-    every = {**_point_of_the_family(chosen), **COMMON, **found.values, **own}
+    picked = PRESETS[name]
+    own = picked.by_algorithm.get(chosen, {})
+    every = {**_point_of_the_family(chosen), **COMMON, **picked.values, **own}
     every["preset"] = Default(name, "by environment")
     steps = every["total_steps"].value if total_steps is None else total_steps
     return {name: default.of(steps) for name, default in every.items()}

@@ -17,6 +17,8 @@ from mviq.runs.directory import RunDirectory
 from mviq.runs.settings import read_file
 from mviq.runs.tables import read_rows
 
+ScoreKind: TypeAlias = Literal["final", "area"]
+"""The mean of the last points of a curve, or its time average."""
 StoredStatus: TypeAlias = Literal["finished", "diverged", "failed", "unfinished", "not begun"]
 Array: TypeAlias = NDArray[np.float64]
 STEP = "time/total_timesteps"

@@ -60,15 +60,15 @@ class Session(BaseCallback):
         if self.config.video:
             check_filming(self.agent, self.config)
         begun = self.directory.progress.is_file()
-        found = self.checkpoints.newest(self._check_tables, self.reporter.say)
-        if found is not None and found.tree["config"] != self.config.hash:
+        checkpoint = self.checkpoints.newest(self._check_tables, self.reporter.say)
+        if checkpoint is not None and checkpoint.tree["config"] != self.config.hash:
             raise RunError(f"{self.directory.config_file} was changed after the run was begun")
         for name, table in self.tables.all.items():
-            table.open(found.tables[name] if found else None)
+            table.open(checkpoint.tables[name] if checkpoint else None)
         tensorboard = self.directory.tensorboard if self.config.track == "tensorboard" else None
         self.agent.set_logger(self.tables.logger(tensorboard))
-        if found is not None:
-            self._continue_from(found)
+        if checkpoint is not None:
+            self._continue_from(checkpoint)
             return
         if begun:
             self.reporter.say("there is no checkpoint yet: beginning again at step 0")
@@ -82,17 +82,17 @@ class Session(BaseCallback):
             if name not in marks or not table.matches(marks[name]):
                 raise DamagedError(f"{table.path} is not as the checkpoint left it")
 
-    def _continue_from(self, found: Checkpoint) -> None:
+    def _continue_from(self, checkpoint: Checkpoint) -> None:
         assert self.agent.env is not None
         self.agent.env.reset()  # so that the environment is made of what it was made of
-        state.put_back(self.agent, found.tree["agent"], found.arrays)
+        state.put_back(self.agent, checkpoint.tree["agent"], checkpoint.arrays)
         for ring in state.replay_rings(self.agent):
             self.checkpoints.fill(ring)
-        self.boundary = int(found.tree["boundary"])
-        self.saved = (found.step, self.boundary)
-        self.best = float(found.tree["best"])
-        self.reporter.say(f"continuing at step {found.step}")
-        if found.tree["agent"]["env"] is None:
+        self.boundary = int(checkpoint.tree["boundary"])
+        self.saved = (checkpoint.step, self.boundary)
+        self.best = float(checkpoint.tree["best"])
+        self.reporter.say(f"continuing at step {checkpoint.step}")
+        if checkpoint.tree["agent"]["env"] is None:
             self.reporter.say("the environment cannot give its state: starting a new episode here")
             state.begin_new_episodes(self.agent, self.config.seed)
 

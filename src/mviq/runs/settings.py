@@ -70,10 +70,10 @@ def _whole(text: str) -> int:
 
 def read_file(path: Path) -> dict[str, Any]:
     """Return the settings of a YAML or TOML file; a wrong one is named with the file."""
-    found = load(path)
+    content = load(path)
     try:
-        check_names(name for name in found if name != "given")
-        return {name: convert(name, value) for name, value in found.items()}
+        check_names(name for name in content if name != "given")
+        return {name: convert(name, value) for name, value in content.items()}
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -83,12 +83,14 @@ def load(path: Path) -> dict[Any, Any]:
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     try:
-        found = _load(path)
+        content = _load(path)
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} must hold settings as 'name: value', got {type(found).__name__}")
-    return found
+    if not isinstance(content, dict):
+        raise ValueError(
+            f"{path} must hold settings as 'name: value', got {type(content).__name__}"
+        )
+    return content
 
 
 def _load(path: Path) -> Any:
@@ -161,11 +163,11 @@ def _metavar(kind: Any) -> str:
 
 def given(options: argparse.Namespace) -> dict[str, Any]:
     """Return the fields that were given on the command line."""
-    found = {name: value for name, value in vars(options).items() if name in FIELDS}
-    found.pop("env", None)
+    typed = {name: value for name, value in vars(options).items() if name in FIELDS}
+    typed.pop("env", None)
     return {
         name: value if isinstance(value, bool) else parse(name, value)
-        for name, value in found.items()
+        for name, value in typed.items()
     }
 
 

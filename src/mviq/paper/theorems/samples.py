@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -10,6 +10,8 @@ from torch import Tensor
 from mviq import tsallis
 from mviq.tabular import MDP, garnet, lock_in_chain
 
+Deformed: TypeAlias = Callable[[Tensor, float], Tensor]
+"""A deformed logarithm or exponential."""
 INDICES = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
 """Entropic indices on both sides of each special case."""
 
@@ -23,6 +25,12 @@ def draw_values(rows: int, actions: int, scale: float = 1.0, seed: int = 0) -> T
 def draw_policies(rows: int, actions: int, scale: float = 1.0, seed: int = 0) -> Tensor:
     """Return policies of full support, the more uneven the larger the scale."""
     return draw_values(rows, actions, scale, seed).softmax(-1)
+
+
+def slope(function: Deformed, x: Tensor, q: float) -> Tensor:
+    """Return the derivative in x of a function of x and q, at every point of a grid."""
+    x = x.clone().requires_grad_()
+    return torch.autograd.grad(function(x, q).sum(), x)[0]
 
 
 class Problem(NamedTuple):

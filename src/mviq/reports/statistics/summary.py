@@ -64,8 +64,8 @@ def summarise(
 def improvements(scores: Mapping[str, ArrayLike], baseline: str, **options: Any) -> tuple[Row, ...]:
     """Return the probability that each other algorithm improves on ``baseline``.
 
-    >>> found = improvements({"DQN": [[0.4], [0.6]], "M-DQN": [[0.5], [0.7]]}, baseline="DQN")
-    >>> found[0].algorithm, found[0].estimate
+    >>> rows = improvements({"DQN": [[0.4], [0.6]], "M-DQN": [[0.5], [0.7]]}, baseline="DQN")
+    >>> rows[0].algorithm, rows[0].estimate
     ('M-DQN', 0.75)
     """
     if baseline not in scores:

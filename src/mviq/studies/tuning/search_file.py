@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from mviq.runs.records import ScoreKind
 from mviq.studies.definition import Study, study_yaml
 from mviq.studies.plan import config_of, expand, format_value
 from mviq.studies.study_directory import PlannedRun
@@ -13,7 +14,6 @@ from mviq.studies.tuning.space import Choices, Space, corners, grid, space_from
 
 Sampler = Literal["tpe", "random", "grid"]
 Pruner = Literal["median", "none"]
-Score = Literal["final", "area"]
 KEYS = ("trials", "space", "sampler", "pruner", "seed", "score")
 
 
@@ -29,7 +29,7 @@ class Search:
     sampler: Sampler = "tpe"
     pruner: Pruner = "median"
     seed: int = 0
-    score: Score = "final"
+    score: ScoreKind = "final"
 
     def runs(self, trial: int, chosen: Mapping[str, Any]) -> list[PlannedRun]:
         """Return the runs of a trial; the seed varies slowest."""
@@ -70,7 +70,7 @@ def search_from(content: Mapping[Any, Any]) -> Search:
         trials=_trials(tune, space, sampler),
         pruner=_one_of("pruner", tune.get("pruner", "median"), get_args(Pruner)),
         seed=_whole("seed", tune.get("seed", 0), 0),
-        score=_one_of("score", tune.get("score", "final"), get_args(Score)),
+        score=_one_of("score", tune.get("score", "final"), get_args(ScoreKind)),
     )
     _check_study(search)
     _check_corners(search)
