@@ -27,7 +27,6 @@ returns: their mean with a 95 % bootstrap interval, median, smallest and largest
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
     add_run_argument(parser)
     parser.add_argument("--episodes", type=int, default=100, metavar="N", help="how many (100)")
     add_model_options(parser)

@@ -47,7 +47,6 @@ The same command gives the same files. A file that exists with other content is 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
     add = parser.add_argument
     add("name", nargs="?", metavar="NAME", help=f"one of: {', '.join(ARTEFACTS)}")
     place = "directory for the files (default: out/NAME, with the scale if it has one)"

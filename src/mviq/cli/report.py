@@ -39,7 +39,6 @@ is given. docs/reports.md explains the page, docs/statistics.md the numbers.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
     add = parser.add_argument
     path = "file or directory of a study, directory of runs or of one run"
     add("path", type=Path, metavar="STUDY", help=path)

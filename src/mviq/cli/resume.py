@@ -14,13 +14,11 @@ finished run is bit for bit the one that was never interrupted.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
     add_run_argument(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Continue a run."""
     from mviq.runs.directory import find_run
     from mviq.runs.training import resume
 

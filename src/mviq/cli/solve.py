@@ -61,7 +61,6 @@ DESCRIPTION = _description()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
     parser.add_argument("problem", help="environment, generator or file, as listed above")
     add = parser.add_argument
     add("--algorithm", default="mvi", metavar="NAME", help="one of those above (default: mvi)")

@@ -31,7 +31,6 @@ that is finished is left alone.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
     parser.usage = "%(prog)s ENV [options]"
     add = parser.add_argument
     env = "Gymnasium id, such as CartPole-v1; may stand in the file instead"

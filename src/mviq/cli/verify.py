@@ -42,7 +42,6 @@ _PIPED_WIDTH = 120  # columns, where there is no terminal to ask
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
     parser.add_argument(
         "--only",
         metavar="NAME",

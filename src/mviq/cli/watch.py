@@ -16,7 +16,6 @@ run's directory.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
     add_run_argument(parser)
     parser.add_argument("--film", type=Path, metavar="FILE", help="write an .mp4 or .gif instead")
     parser.add_argument(
@@ -26,7 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show an episode."""
     from mviq.runs.evaluation import Way
     from mviq.runs.video import film, has_screen
     from mviq.runs.window import show_episode

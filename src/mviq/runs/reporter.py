@@ -28,23 +28,19 @@ class DisplayReporter(Reporter):
         self._display = Display(self._bars, self._line, console=console, quiet=quiet)
 
     def start(self, step: int, total: int) -> None:
-        """Show the first step."""
         self._first, self._total = step, total
         self._step, self._return = step, "-"
         self._display.start()
 
     def update(self, step: int, mean_return: float | None) -> None:
-        """Show a step."""
         self._step = step
         self._return = "-" if mean_return is None else f"{mean_return:.1f}"
         self._display.update()
 
     def say(self, text: str) -> None:
-        """Show a message."""
         self._display.say(text)
 
     def stop(self) -> None:
-        """Show where it ended."""
         self._display.stop()
 
     def _bars(self, elapsed: float) -> list[Bar]:

@@ -173,7 +173,6 @@ class CapturedOutput(io.TextIOBase):
         self._said: deque[str] = deque()
 
     def write(self, text: str) -> int:
-        """Keep a text."""
         self._said.append(text)
         return len(text)
 

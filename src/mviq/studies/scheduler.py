@@ -51,7 +51,6 @@ class TaskList:
         self._waiting = deque(tasks)
 
     def next(self) -> Task | None:
-        """Return the next task of the list."""
         return self._waiting.popleft() if self._waiting else None
 
     def retry(self, task: Task) -> None:

@@ -53,7 +53,6 @@ class MessageReporter(DisplayReporter):
         self._run, self._messages, self._sent = run, messages, 0.0
 
     def start(self, step: int, total: int) -> None:
-        """Send the first step."""
         super().start(step, total)
         self._messages.send(Progress(self._run, step))
 
