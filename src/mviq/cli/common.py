@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from rich.table import Table
 from rich.text import Text
 
-from mviq.suggestions import did_you_mean
+from mviq.messages import did_you_mean
 
 _NEGATIVE_LIST = re.compile(r"-(\d|\.\d|inf)[^=]*,", re.IGNORECASE)
 

@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from mviq.cli.engines import add_engine_options, engine_options, retry, saying
+from mviq.messages import did_you_mean
 from mviq.paper.artefacts import ARTEFACTS, Artefact
 from mviq.paper.experiments import SCALES, TIMES, Experiment, StudyScale
-from mviq.suggestions import did_you_mean
 
 if TYPE_CHECKING:  # help and lists must not wait for torch and Matplotlib
     from mviq.paper.reproduction import Reproduction
@@ -110,19 +110,25 @@ def _make(artefact: Artefact, options: argparse.Namespace) -> int:
 
 def _study(artefact: Artefact, experiment: Experiment, options: argparse.Namespace) -> int:
     """Run the study behind an artefact, or what is left of it, and draw its results."""
-    from mviq.paper.evidence import drawn, gathered
+    from mviq.paper.reproduction import at_scale
+    from mviq.reports.reading import load_study
     from mviq.storage import check_writable
-    from mviq.studies.running import Options
+    from mviq.studies.running import Options, run_study
+    from mviq.studies.study_directory import StudyDirectory
+    from mviq.studies.study_file import study_from
 
     scale, parent = _scale(options), options.studies or Path("studies")
     for place in (_place(artefact, options), parent):
         check_writable(place)
     how = Options(quiet=options.quiet, measure=scale != "smoke", **engine_options(options))
-    directory, outcome = gathered(experiment, scale, parent, how, saying(options.quiet))
+    study = study_from(experiment.at(scale))
+    directory = parent / study.name
+    outcome = run_study(study, StudyDirectory(directory), how, saying(options.quiet))
     if outcome.stopped:
         print(f"stopped; the same command continues {directory}")
         return 130
-    _write(artefact, drawn(artefact, scale, directory), options)
+    made = artefact.make(load_study(directory))
+    _write(artefact, at_scale(made, experiment, scale), options)
     print(f"the study: {directory} ('mviq report {directory}' shows all of it)")
     ended = [run.state in ("finished", "diverged") for run in outcome.runs]
     if not all(ended):

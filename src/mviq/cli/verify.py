@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mviq.suggestions import did_you_mean
+from mviq.messages import did_you_mean
 
 if TYPE_CHECKING:  # the real imports wait until the command runs: help must not load torch
     from mviq.paper.theorems import Check, Statement

@@ -26,8 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from mviq.runs.evaluation import Way
-    from mviq.runs.video import film, has_screen
-    from mviq.runs.window import show_episode
+    from mviq.runs.video import film, has_screen, show_episode
     from mviq.threads import threads
 
     directory, config, agent, seed = open_agent(options)

@@ -1,12 +1,13 @@
 """An artefact of the paper made again: picture, numbers, and whether its claims hold."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from matplotlib.figure import Figure
 
 from mviq.drawing.panels import Cell, csv_bytes
 from mviq.drawing.style import pictures
+from mviq.paper.experiments import Experiment, StudyScale
 
 ANSWERS = {True: "agrees", False: "does not", None: "not decided"}
 """What a test of a claim can say."""
@@ -69,6 +70,23 @@ def verdict(findings: Iterable[Finding]) -> str:
     open_ones = {claim: tests for claim, tests in places.items() if not all(t.holds for t in tests)}
     begin = "agrees in part: " if True in answers else "does not agree: "
     return begin + "; ".join(_only(claim, tests) for claim, tests in open_ones.items())
+
+
+def at_scale(made: Reproduction, experiment: Experiment, scale: StudyScale) -> Reproduction:
+    """Return a reproduction from runs at a scale: no more certain than the scale allows.
+
+    At scale ``smoke`` nothing is decided.
+    """
+    findings = made.findings
+    if scale == "smoke":
+        findings = [replace(finding, holds=None) for finding in findings]
+    remark = f"scale {scale}: {experiment.cost(scale)}; {experiment.remarks[scale]}"
+    return replace(
+        made,
+        settings=(remark, *made.settings),
+        findings=findings,
+        proviso=experiment.stand_in(scale),
+    )
 
 
 def whole_verdict(made: Reproduction) -> str:

@@ -9,10 +9,9 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from mviq.reports.completeness import complete, left_out, some
 from mviq.reports.reading import SCORES, Run, StudyData
 from mviq.reports.scales import Scale, scale_of
-from mviq.reports.selection import baseline_of, restricted, wishes
+from mviq.reports.selection import baseline_of, complete, left_out, restricted, some, wishes
 from mviq.reports.statistics import Aligned, align, area_under_curve, comparable
 from mviq.reports.statistics.score_checks import Array, check_at_least, check_choice
 from mviq.runs.records import ScoreKind, final_score

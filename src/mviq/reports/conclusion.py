@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from mviq.messages import counted
 from mviq.reports.comparison import FEW_RUNS, Comparison
-from mviq.reports.numbers import counted, signed, with_interval
+from mviq.reports.numbers import signed, with_interval
 from mviq.reports.statistics import Interval, interquartile_mean, interval
 from mviq.reports.statistics.score_checks import Array
 from mviq.reports.summary_tables import IQM, Summary

@@ -49,12 +49,3 @@ def brackets(number: Interval, show: Callable[[float], str] = shown) -> str:
 def with_interval(number: Interval, show: Callable[[float], str] = shown) -> str:
     """Return an estimate with its interval."""
     return f"{show(number.estimate)} {brackets(number, show)}".strip()
-
-
-def counted(number: int, word: str) -> str:
-    """Return so many of something.
-
-    >>> counted(1, "run"), counted(3, "run")
-    ('1 run', '3 runs')
-    """
-    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -14,6 +14,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from mviq import agents, envs
 from mviq.agents import Agent, FrameReplayBuffer, MinAtarCNN, RescaledExtractor
+from mviq.messages import one_line
 from mviq.runs.config import CRITICS, Config, family_fields
 from mviq.runs.directory import RunError
 from mviq.runs.presets import COMMON
@@ -44,8 +45,7 @@ def make_env(config: Config, n_envs: int, seed: int, evaluation: bool, **options
     try:
         env = envs.make(config.env, n_envs, seed=seed, evaluation=evaluation, **options)
     except (error.Error, ImportError) as reason:  # something it needs is not installed
-        cause = " ".join(str(reason).split())
-        raise RunError(f"{config.env} cannot be made: {cause}") from None
+        raise RunError(f"{config.env} cannot be made: {one_line(reason)}") from None
     env.observation_space.seed(seed)  # some environments draw from their space
     return env
 
@@ -147,9 +147,8 @@ def build(config: Config) -> Agent:
             raise MemoryError(f"it needs {sizes}")
     except (MemoryError, RuntimeError) as error:
         env.close()
-        cause = " ".join(str(error).split())
         sizes = f"buffer_size = {config.buffer_size} and hidden = {config.hidden}"
-        raise RunError(f"there is no room for {sizes}: {cause}") from None
+        raise RunError(f"there is no room for {sizes}: {one_line(error)}") from None
     except ValueError:
         env.close()
         raise

@@ -13,6 +13,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from mviq.env_families import FAMILIES
+from mviq.messages import counted
 from mviq.runs.config import Config
 from mviq.runs.presets import resolve
 from mviq.runs.settings import config_yaml, read_file
@@ -160,7 +161,7 @@ def _runs_among(places: Iterable[Path]) -> list[RunDirectory]:
 
 def _listed(runs: list[RunDirectory]) -> str:
     names = ", ".join(run.path.name for run in runs[:3]) + ", …" * (len(runs) > 3)
-    return f"{len(runs)} run{'s' * (len(runs) > 1)}: {names}"
+    return f"{counted(len(runs), 'run')}: {names}"
 
 
 def system() -> dict[str, Any]:

@@ -64,7 +64,7 @@ def evaluate(
     return finished
 
 
-class _Game:
+class Game:
     """Environments that are stepped until each of them has finished an episode, or was cut off."""
 
     def __init__(self, env: VecEnv) -> None:
@@ -90,18 +90,18 @@ class _Game:
                 self.episodes[i] = Episode(float(self.totals[i]), LONGEST)
 
 
-def _games(config: Config, number: int, seed: int, stack: ExitStack) -> list[_Game]:
+def _games(config: Config, number: int, seed: int, stack: ExitStack) -> list[Game]:
     """Return games, apart so that one that is over costs no time; C++ has its own all at once."""
     size = number if config.backend == "vector" else 1
     games = []
     for first in range(0, number, size):
         env = make_env(config, size, seed + first, evaluation=True)
         stack.callback(env.close)
-        games.append(_Game(env))
+        games.append(Game(env))
     return games
 
 
-def _play_on(agent: Agent, games: list[_Game], generator: np.random.Generator, way: Way) -> None:
+def _play_on(agent: Agent, games: list[Game], generator: np.random.Generator, way: Way) -> None:
     """Take one step in each of some games, with the actions of one pass through the network."""
     observations = np.concatenate([game.observations for game in games])
     chosen = choose_actions(agent, observations, generator, way)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from mviq.env_families import family_of
+from mviq.messages import did_you_mean
 from mviq.runs.config import LARGEST, Config, fits
-from mviq.suggestions import did_you_mean
 
 TABLE_1, TABLE_2 = "Table 1 of the paper", "Table 2 of the paper"
 REFERENCE = "Google Research's M-DQN, from which Table 1 comes; the paper is silent"

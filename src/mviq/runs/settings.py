@@ -7,6 +7,7 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from mviq.messages import one_line
 from mviq.runs.config import Config, describe_type, fits
 from mviq.runs.presets import check_names, sources
 
@@ -103,7 +104,7 @@ def _load(path: Path) -> Any:
     try:
         return yaml.load(path.read_text(encoding="utf-8"), _strict_loader()) or {}
     except yaml.YAMLError as error:
-        raise ValueError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+        raise ValueError(f"{path} is not YAML: {one_line(error)}") from None
 
 
 def _strict_loader() -> Any:

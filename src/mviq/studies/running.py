@@ -5,12 +5,13 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from mviq.messages import counted
 from mviq.studies import estimate as estimates
 from mviq.studies import machine
 from mviq.studies.board import Board, Tally
 from mviq.studies.definition import Budget, LimitError, Study, study_yaml
 from mviq.studies.engine import Engine, Task
-from mviq.studies.estimate import Estimate, cost_class, format_runs, memory, size
+from mviq.studies.estimate import Estimate, cost_class, memory, size
 from mviq.studies.local import LocalEngine
 from mviq.studies.plan import check_runs, expand, matching_runs
 from mviq.studies.ray_engine import Resources, ray_engine
@@ -73,7 +74,7 @@ class Work:
         return sum(task.steps for task in self.tasks)
 
     def __str__(self) -> str:
-        return str(self.estimate or f"{format_runs(len(self.tasks))}, {self.steps:,} steps")
+        return str(self.estimate or f"{counted(len(self.tasks), 'run')}, {self.steps:,} steps")
 
 
 def run_study(study: Study, directory: StudyDirectory, options: Options, say: Say) -> StudyOutcome:

@@ -6,11 +6,11 @@ from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mviq.messages import did_you_mean
 from mviq.runs.config import fits
 from mviq.runs.presets import check_names
 from mviq.runs.settings import FIELDS, convert, load
 from mviq.studies.definition import Budget, Entry, Settings, Study
-from mviq.suggestions import did_you_mean
 
 KEYS = (
     *("name", "description", "baseline", "environments", "algorithms", "seeds", "settings"),

@@ -18,6 +18,7 @@ from typing import TextIO
 
 from rich.console import Console
 
+from mviq.messages import one_line
 from mviq.progress import REFRESH
 from mviq.runs.directory import BusyError, Result, RunError
 from mviq.runs.reporter import DisplayReporter
@@ -96,11 +97,6 @@ def _train(planned: PlannedRun, root: Path, messages: Messages) -> Result:
             # Sent again and again, to notice if nobody reads any more.
             messages.send(Note(f"{planned.run}: another process is at work on it, waiting"))
             time.sleep(BUSY_WAIT)
-
-
-def one_line(text: str) -> str:
-    """Return a text without line breaks."""
-    return " ".join(text.split())
 
 
 def main() -> None:

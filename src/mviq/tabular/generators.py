@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mviq.tabular.grid import DOWN, LEFT, RIGHT, UP, Grid
-from mviq.tabular.mdp import MDP
+from mviq.tabular.mdp import DOWN, LEFT, MDP, RIGHT, UP, Grid
 
 _BLOCK = 100_000  # rows drawn at a time, so that temporaries stay small
 

@@ -13,8 +13,7 @@ from torch import Tensor
 from mviq.tabular.algorithms import Algorithm
 from mviq.tabular.history import Diagnostics, Record
 from mviq.tabular.mdp import MDP
-from mviq.tabular.solver_state import State, begin
-from mviq.tabular.status import Moment, Status
+from mviq.tabular.status import Moment, State, Status, begin
 from mviq.tabular.sweep import improved_chunks, sweep
 
 TOLERANCE = 1e-8

@@ -11,8 +11,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from mviq.drawing.panels import FigureData, Panel, value_range
 from mviq.drawing.style import Look, short_names
+from mviq.messages import counted
 from mviq.reports.method import method
-from mviq.reports.numbers import UNKNOWN, brackets, counted, shown
+from mviq.reports.numbers import UNKNOWN, brackets, shown
 from mviq.reports.provenance import common_settings, differing_settings, systems
 from mviq.reports.report import Report
 from mviq.reports.stability import StabilityRow

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mviq.env_families import ATARI as ATARI_FAMILY
+from mviq.messages import did_you_mean
 from mviq.reports.statistics.score_checks import Array, as_scores
-from mviq.suggestions import did_you_mean
 
 ATARI = ATARI_FAMILY.references
 

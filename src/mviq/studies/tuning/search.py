@@ -2,6 +2,7 @@
 
 from optuna.trial import TrialState
 
+from mviq.messages import counted
 from mviq.studies.board import Board
 from mviq.studies.engine import Engine, Task
 from mviq.studies.plan import check_runs, config_of
@@ -42,7 +43,7 @@ def tune(
 
 def at_most(trials: int, work: Work) -> str:
     """Describe the cost of trials."""
-    return f"{trials} trial{'s' * (trials != 1)}, at most {work}; less where trials are pruned"
+    return f"{counted(trials, 'trial')}, at most {work}; less where trials are pruned"
 
 
 def prepare_search(

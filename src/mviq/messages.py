@@ -1,4 +1,4 @@
-"""Suggestions for a name that is not known."""
+"""Words for the user: suggestions, counts, one line."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -14,3 +14,17 @@ def did_you_mean(
     """
     close = get_close_matches(str(name), list(known), n=1, cutoff=cutoff)
     return f"; {hint.format(close[0])}" if close else ""
+
+
+def counted(number: int, word: str) -> str:
+    """Return so many of something.
+
+    >>> counted(1, "run"), counted(3000, "run")
+    ('1 run', '3,000 runs')
+    """
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def one_line(text: object) -> str:
+    """Return a text without line breaks."""
+    return " ".join(str(text).split())
