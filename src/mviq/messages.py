@@ -1,4 +1,4 @@
-"""Words for the user: suggestions, counts, one line."""
+"""Helpers for messages: suggestions, counts, text on one line."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -17,7 +17,7 @@ def did_you_mean(
 
 
 def counted(number: int, word: str) -> str:
-    """Return so many of something.
+    """Return a number with its noun in singular or plural.
 
     >>> counted(1, "run"), counted(3000, "run")
     ('1 run', '3,000 runs')

@@ -62,7 +62,7 @@ class Display:
             self._live.start()
 
     def update(self) -> None:
-        """Write a line to a log file if the last one is old; bars are drawn without being told."""
+        """Write a line to a log file if the last one is old; bars refresh by themselves."""
         if self._quiet or self._draws or self._line is None:
             return
         now = time.monotonic()
@@ -92,7 +92,7 @@ class Display:
         self.stop()
 
     def _drawn(self) -> RenderableType:
-        """Return the bars; those without a title stand apart, so that titles do not move them."""
+        """Return the bars; those without a title have a grid of their own."""
         grids: dict[bool, Table] = {}
         for bar in self._bars(time.monotonic() - self._began):
             grid = grids.setdefault(bool(bar.title), Table.grid(padding=(0, 2)))
@@ -103,7 +103,7 @@ class Display:
 
 @contextmanager
 def counting(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Show on a terminal how much of something is done, as the function that is given is told."""
+    """Show a bar on a terminal; yield a function that sets how much is done."""
     done = 0
 
     def tell(number: int) -> None:
@@ -118,7 +118,7 @@ def counting(what: str, total: int | None = None) -> Iterator[Callable[[int], No
 
 
 def duration(seconds: float) -> str:
-    """Return a number of seconds as people say it.
+    """Format a number of seconds.
 
     >>> duration(42), duration(90), duration(7500)
     ('42 s', '1 min', '2 h 5 min')

@@ -1,4 +1,4 @@
-"""What the commands share: their parser, tables, and output that nobody may be reading."""
+"""Shared by the commands: the argument parser, tables, and closed standard output."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""How and where the runs of a study are done: what ``study``, ``tune`` and ``paper`` share."""
+"""Command-line options for executing runs, shared by ``study``, ``tune`` and ``paper``."""
 
 import argparse
 import math
@@ -22,7 +22,7 @@ def add_session_options(parser: argparse.ArgumentParser) -> None:
 
 
 def session_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of ``Options`` that they stand for."""
+    """Return the arguments of ``Options`` for these options."""
     own = {name: getattr(options, name) for name in ("retry_failed", "force", "quiet")}
     return {**own, "measure": not options.no_estimate, **engine_options(options)}
 

@@ -1,4 +1,4 @@
-"""``mviq evaluate``: how good the agent of a run is, in episodes it has not seen."""
+"""``mviq evaluate``: evaluate the agent of a run on new episodes."""
 
 import argparse
 import json

@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _explanation(error: Exception) -> str | None:
-    """Return what to tell the user about an error; None if it is one of ours: show where it was."""
+    """Return the message for an expected error; None for a bug, which keeps its traceback."""
     from mviq.runs.directory import RunError
 
     if isinstance(error, OSError) and error.filename is not None:

@@ -30,7 +30,7 @@ def _lines(entries: dict[str, str]) -> str:
 
 
 def _description() -> str:
-    """Return the help, with what the tables of the code hold."""
+    """Return the help text, with the environments, generators and algorithms there are."""
     generators = {
         name: f"{entry.summary} ({', '.join(entry.settings)})" for name, entry in GENERATORS.items()
     }

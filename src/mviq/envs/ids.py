@@ -1,4 +1,4 @@
-"""Which environments there are, and what is said when there is none of a name."""
+"""The known environment ids, and suggestions for an unknown one."""
 
 import difflib
 import importlib

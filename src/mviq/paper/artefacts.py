@@ -1,4 +1,4 @@
-"""Every artefact of the paper: what it shows, what it claims, and who makes it again."""
+"""The artefacts of the paper: what each shows and claims, and the function that reproduces it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # the list must not cost the seconds that torch and Matplotli
 
 @dataclass(frozen=True)
 class Artefact:
-    """Something the paper shows, and how to make it again."""
+    """A figure or table of the paper, and how to reproduce it."""
 
     name: str
     shows: str

@@ -1,4 +1,4 @@
-"""An artefact of the paper made again: picture, numbers, and whether its claims hold."""
+"""A reproduced artefact of the paper: picture, numbers, and whether its claims hold."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """An artefact made again, its numbers, the settings used and what was found."""
+    """A reproduced artefact: its numbers, the settings used and the findings."""
 
     name: str
     figure: Figure | None
@@ -115,7 +115,7 @@ def by_claim(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
 
 
 def _only(claim: str, tests: Sequence[Finding]) -> str:
-    """Say where a claim holds and where that is not decided; elsewhere it does not."""
+    """Describe where a claim holds and where it is undecided."""
     holds, undecided, refuted = (_places(tests, answer) for answer in (True, None, False))
     said = []
     if holds:

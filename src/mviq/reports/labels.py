@@ -1,4 +1,4 @@
-"""What plain runs are called in a report: their algorithm, its q, and what sets them apart."""
+"""Labels for runs without a study: algorithm, q, and the settings in which they differ."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What the runs of a study share and what sets them apart: settings, versions, hardware."""
+"""Settings, versions and hardware: common to all runs of a study, or different between them."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

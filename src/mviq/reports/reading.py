@@ -1,4 +1,4 @@
-"""From the files of a study, of some runs or of one run to the data of a report."""
+"""Reads the data of a report from a study, a directory of runs or a single run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class Run:
 
     @property
     def title(self) -> str:
-        """Return what people call it."""
+        """The name of the run in messages."""
         return f"{self.label}, {self.env}, seed {self.seed}"
 
     def curve(self, metric: str) -> RunCurve:

@@ -1,4 +1,4 @@
-"""A whole report: read, compare, tabulate, draw; and the files that come out."""
+"""A whole report: reads, compares, tabulates and draws a study, and returns the files."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ FIGURES = (
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that is shown, whatever it is shown on."""
+    """The content of a report, independent of its format."""
 
     comparison: Comparison
     summary: Summary

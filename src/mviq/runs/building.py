@@ -1,4 +1,4 @@
-"""From a configuration to environments and an agent."""
+"""Builds environments and agents from a configuration."""
 
 import math
 import os
@@ -126,7 +126,7 @@ def device_of(config: Config) -> torch.device:
 
 
 def check_config(config: Config) -> None:
-    """Find out what cannot be built: environment, extra, device."""
+    """Raise an error if the environment cannot be built, or the device is missing."""
     device_of(config)
     with closing(make_env(config, 1, config.seed, evaluation=False)) as env:
         _check_spaces(config, env)

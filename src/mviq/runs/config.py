@@ -127,7 +127,7 @@ class Config:
 
     @property
     def hash(self) -> str:
-        """Return a short name of everything that determines the result."""
+        """A short hash of everything that determines the result."""
         names = [f.name for f in fields(self) if f.metadata["identity"]]
         values = asdict(self)
         text = json.dumps({name: values[name] for name in names}, sort_keys=True)
@@ -186,7 +186,7 @@ def fits(value: object, kind: Any) -> bool:
 
 
 def describe_type(kind: Any) -> str:
-    """Return what a value of an annotated type looks like, for people."""
+    """Describe the values of an annotated type, for messages."""
     choices = get_args(kind)
     if getattr(kind, "__origin__", None) is Literal:
         return "one of " + ", ".join(map(str, choices))

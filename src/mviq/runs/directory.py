@@ -1,4 +1,4 @@
-"""The directory of a run: where its files are, who works on it, and whether it is finished."""
+"""The directory of a run: its files, its lock and its result."""
 
 import json
 import os
@@ -56,7 +56,7 @@ class LockedDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes away; the lock goes with the process, however it ends."""
+        """Hold an exclusive lock, which the operating system releases when the process ends."""
         self.path.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.path / ".lock", timeout=0)
         try:
@@ -70,7 +70,7 @@ class LockedDirectory:
 
     @property
     def busy(self) -> bool:
-        """Whether a process works in it. It is asked by trying, for a moment."""
+        """Whether another process holds the lock, found out by trying to acquire it."""
         if not (self.path / ".lock").is_file():
             return False
         try:

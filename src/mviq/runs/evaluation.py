@@ -1,4 +1,4 @@
-"""Evaluation: episodes in environments of their own, which training does not notice."""
+"""Evaluation in separate environments; it does not affect training."""
 
 from collections.abc import Callable
 from contextlib import ExitStack

@@ -25,7 +25,7 @@ STEP = "time/total_timesteps"
 
 
 class Ending(NamedTuple):
-    """How a run ended, as far as its files tell."""
+    """How a run ended, according to its files."""
 
     status: StoredStatus
     steps: int

@@ -1,4 +1,4 @@
-"""What a run tells about its progress, and how that is shown."""
+"""Reports the progress of a run."""
 
 from rich.console import Console
 

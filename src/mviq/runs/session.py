@@ -132,7 +132,7 @@ class Session(BaseCallback):
         return True
 
     def _at_boundary(self, final: bool = False) -> None:
-        """Do what is due; everything is, at the end."""
+        """Evaluate, log and save what is due; at the end of the run, everything is."""
         step, best = self.agent.num_timesteps, self.best
         save = self._checkpoint_due() or (final and self.config.keep_checkpoint)
         with suppress(Stopped):  # in an evaluation, which the next session makes instead

@@ -1,4 +1,4 @@
-"""Settings as people write them: on the command line, in YAML and in TOML."""
+"""Reads and writes settings: on the command line, in YAML and in TOML."""
 
 import argparse
 import math
@@ -80,7 +80,7 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 def load(path: Path) -> dict[Any, Any]:
-    """Return what a YAML or TOML file holds, as it is written."""
+    """Return the content of a YAML or TOML file, without conversion."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     try:
@@ -108,7 +108,7 @@ def _load(path: Path) -> Any:
 
 
 def _strict_loader() -> Any:
-    """Return a safe loader that refuses a key that stands twice, of which YAML takes the last."""
+    """Return a safe loader that refuses duplicate keys, of which YAML takes the last."""
     import yaml
 
     class Strict(yaml.SafeLoader):

@@ -1,4 +1,4 @@
-"""Tables of a run as CSV files that only grow, and can be cut back to where they were."""
+"""Append-only CSV files that can be truncated to an earlier length."""
 
 import csv
 import errno

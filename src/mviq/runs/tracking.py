@@ -1,4 +1,4 @@
-"""Where the logged values go: progress.csv, timing.csv and, if wished, TensorBoard."""
+"""Writers of logged values: progress.csv, timing.csv and, optionally, TensorBoard."""
 
 import time
 from pathlib import Path

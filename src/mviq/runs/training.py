@@ -29,7 +29,7 @@ def resume(path: Path | str, reporter: Reporter | None = None) -> Result:
 
 
 def _run(directory: RunDirectory, config: Config, reporter: Reporter) -> Result:
-    """Do what is left of a run. Nothing is written before its agent has been built."""
+    """Execute what is left of a run. Nothing is written before its agent has been built."""
     ended = directory.result
     if ended is None:
         with ExitStack() as stack:

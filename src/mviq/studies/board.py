@@ -59,7 +59,7 @@ class Tally:
 
     @property
     def active(self) -> list[Line]:
-        """The runs at work."""
+        """The runs whose processes are alive."""
         return [line for line in self.runs.values() if line.active]
 
     @property
@@ -79,7 +79,7 @@ class Tally:
         return new / max(time.monotonic() - self._began, 1e-9)
 
     def bars(self, elapsed: float) -> list[Bar]:
-        """Return a bar for each run at work, and one for the whole."""
+        """Return a bar for each active run, and one for the whole study."""
         rows = [Bar(line.title, line.step, line.total, line.note) for line in self.active]
         return [*rows, Bar("", self.done, self.total, str(self))]
 
@@ -104,7 +104,7 @@ def _ending(title: str, event: Ended) -> str:
 
 
 class Board(Display):
-    """Shows the progress of a study: a bar for each run at work, and one for the whole."""
+    """Shows the progress of a study: a bar for each active run, and one for the whole study."""
 
     def __init__(self, tally: Tally, console: Console | None = None, quiet: bool = False) -> None:
         super().__init__(tally.bars, tally.line, console=console, quiet=quiet)

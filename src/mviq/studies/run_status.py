@@ -1,4 +1,4 @@
-"""How far the runs of a study are, from stored files only. Nothing here loads torch."""
+"""The status of the runs of a study, from stored files only. Nothing here loads torch."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class RunStatus:
 
 
 def status_of(directory: StudyDirectory, planned: PlannedRun) -> RunStatus:
-    """Return how far a run is: how its files say that it ended, or whether it is at work."""
+    """Return the status of a run from its files and its lock."""
     run, failure = directory.run(planned.run), directory.failure(planned.run)
     saved = saved_step(run)
     try:

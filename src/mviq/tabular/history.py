@@ -1,4 +1,4 @@
-"""What is worth knowing about an iteration: the history a study plots."""
+"""Diagnostics of an iteration, recorded in the history of a solution."""
 
 import math
 from dataclasses import dataclass

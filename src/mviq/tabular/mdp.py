@@ -100,7 +100,7 @@ class MDP:
 
     @cached_property
     def acting(self) -> NDArray[np.intp]:
-        """The states in which there is something to decide: all but the terminal ones."""
+        """The states that are not terminal."""
         return np.flatnonzero(~self.terminal)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Pictures: how a run converged, how runs compare, and the policy drawn on the map."""
+"""Figures: the convergence of runs, and their policies on the map."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The state of an iteration, and whether it settles: it never runs on silently."""
+"""The state of an iteration, and the detection of convergence, cycles and divergence."""
 
 import math
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ _RUNAWAY = 1e8  # times what bounded rewards can be worth
 
 
 class Status(Enum):
-    """How an iteration stands, or how it ended."""
+    """The status of an iteration."""
 
     RUNNING = "running"
     CONVERGED = "converged"
@@ -54,7 +54,7 @@ _GO_ON = Verdict(Status.RUNNING)
 
 @dataclass(frozen=True)
 class Watch:
-    """What has to be remembered to tell settling from cycling and drifting.
+    """What is remembered to tell convergence from cycling and drifting.
 
     ``best`` is the moment of the lowest residual. ``anchor`` is set anew whenever the time since
     it has doubled (Brent's method), so that a cycle of any period returns to it some day.
@@ -116,7 +116,7 @@ def start_watching(worth: float, q_values: Tensor) -> Watch:
 
 @dataclass(frozen=True)
 class State:
-    """All that is needed to go on; nothing changes it, so it can be kept."""
+    """Everything needed to continue an iteration; immutable."""
 
     iteration: int
     q_values: Tensor
@@ -147,7 +147,7 @@ def begin(
 
 
 def _worth(mdp: MDP, algorithm: Algorithm) -> float:
-    """Return what the largest reward and the largest entropy, paid for ever, are worth."""
+    """Return the discounted value of the largest reward and the largest entropy in every step."""
     uniform = torch.full((mdp.actions,), 1 / mdp.actions, dtype=torch.float64)
     bonus = algorithm.temperature * float(entropy(uniform, algorithm.q))
     return (mdp.largest_reward + bonus) / (1 - mdp.discount)

@@ -1,4 +1,4 @@
-"""What makes an MDP valid; a mistake is named with its state and action before any work starts."""
+"""Checks that an MDP is valid; a message names the state and action."""
 
 from typing import TYPE_CHECKING, SupportsInt
 

@@ -59,7 +59,7 @@ def render_page(report: Report) -> bytes:
 
 
 def embedded(content: Any) -> str:
-    """Return JSON that can stand in a script element, whatever its texts contain.
+    """Return JSON that is safe inside a script element.
 
     >>> embedded({"label": "</script><!--"})
     '{"label":"\\\\u003c/script\\\\u003e\\\\u003c!--"}'
@@ -233,5 +233,5 @@ def _panel(panel: Panel, places: dict[str, int]) -> dict[str, Any]:
 
 
 def _number(value: float) -> float | None:
-    """Return six digits of a number, which no screen tells apart from all."""
+    """Round to six digits, enough for any screen; None for NaN."""
     return None if math.isnan(value) else float(f"{value:.6g}")

@@ -28,7 +28,7 @@ AGGREGATES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Row(Interval):
-    """One number of the table with its interval, and how many runs stand behind it."""
+    """One number of the table, with its interval and the number of runs behind it."""
 
     algorithm: str
     statistic: str
