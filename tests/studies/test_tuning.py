@@ -170,7 +170,7 @@ def test_what_a_search_takes_counts_environments_seeds_and_trials(tmp_path, monk
         lambda configs, _: dict.fromkeys(map(cost_class, configs), cost),
     )
     search, directory = search_from(found), StudyDirectory(tmp_path / "tiny")
-    trials, work = prepare_search(search, directory, Options(), LocalEngine(99), print)
+    trials, work = prepare_search(search, directory, Options(), LocalEngine(99))
     assert (trials, work.steps, work.estimate.runs, work.estimate.steps) == (4, 24_000, 24, 24_000)
     assert (work.estimate.workers, work.estimate.seconds) == (24, 1000)
     assert sorted({(run.config.env, run.config.train_every) for run in work.tasks}) == [
@@ -221,7 +221,7 @@ class Pretending:
 
 def session(search: Search, engine: Pretending, **options) -> SearchOutcome:
     chosen = Options(quiet=True, measure=False, **options)
-    return tune(search, engine.directory, chosen, engine, judge_of(search), print)
+    return tune(search, engine.directory, chosen, engine, judge_of(search))
 
 
 RETURNS = {1.0: 3.0, 2.0: 7.0, 3.0: 5.0, 4.0: 4.0, 5.0: 6.0, 6.0: -9.0, 7.0: "diverged"}

@@ -2,11 +2,8 @@
 
 import argparse
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-from mviq.progress import Display
 
 
 def add_session_options(parser: argparse.ArgumentParser) -> None:
@@ -30,11 +27,6 @@ def session_options(options: argparse.Namespace) -> dict[str, Any]:
 def retry(study: Path) -> str:
     """Return the command that tries again what has failed in a study."""
     return f"mviq study run {study} --retry-failed"
-
-
-def saying(quiet: bool) -> Callable[[str], None]:
-    """Return where a study says what it does."""
-    return Display(lambda elapsed: (), quiet=quiet).say
 
 
 def add_engine_options(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from mviq.cli.engines import add_engine_options, engine_options, retry, saying
+from mviq.cli.engines import add_engine_options, engine_options, retry
 from mviq.messages import did_you_mean
 from mviq.paper.artefacts import ARTEFACTS, Artefact
 from mviq.paper.experiments import SCALES, TIMES, Experiment, StudyScale
@@ -123,7 +123,7 @@ def _study(artefact: Artefact, experiment: Experiment, options: argparse.Namespa
     how = Options(quiet=options.quiet, measure=scale != "smoke", **engine_options(options))
     study = study_from(experiment.at(scale))
     directory = parent / study.name
-    outcome = run_study(study, StudyDirectory(directory), how, saying(options.quiet))
+    outcome = run_study(study, StudyDirectory(directory), how)
     if outcome.stopped:
         print(f"stopped; the same command continues {directory}")
         return 130

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from mviq.cli import tune
 from mviq.cli.common import OneLineParser, text_table, tolerating_closed_output
-from mviq.cli.engines import add_session_options, retry, saying, session_options
+from mviq.cli.engines import add_session_options, retry, session_options
 from mviq.studies.definition import LimitError
 from mviq.studies.run_status import RunStatus, count_states, last_return, status_of
 from mviq.studies.study_directory import OtherStudyError, PlannedRun, StudyDirectory
@@ -124,7 +124,7 @@ def run_action(options: argparse.Namespace, file: Path, directory: StudyDirector
 def _run(study: "Study", directory: StudyDirectory, options: "Options") -> int:
     from mviq.studies.running import run_study
 
-    outcome = run_study(study, directory, options, saying(options.quiet))
+    outcome = run_study(study, directory, options)
     states = [run.state for run in outcome.runs]
     with tolerating_closed_output():
         _print_summary(directory, outcome.runs)
@@ -142,7 +142,7 @@ def _dry_run(study: "Study", directory: StudyDirectory, options: "Options") -> i
     from mviq.studies.running import check_limits, engine_of, prepare_study
 
     with engine_of(options) as engine:
-        plan, work = prepare_study(study, directory, options, engine, saying(options.quiet))
+        plan, work = prepare_study(study, directory, options, engine)
     _print_plan(matching_runs(plan, options.only))
     print(f"left to do: {work}")
     check_limits(study.budget, work, directory, options)

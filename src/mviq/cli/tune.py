@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mviq.cli.common import text_table
-from mviq.cli.engines import add_session_options, saying, session_options
+from mviq.cli.engines import add_session_options, session_options
 from mviq.studies.study_directory import StudyDirectory
 from mviq.studies.tuning.search_file import Search, read_search, with_trials
 
@@ -73,7 +73,7 @@ def _dry_run(search: Search, directory: StudyDirectory, options: "Options") -> i
     from mviq.studies.tuning.search import at_most, prepare_search
 
     with engine_of(options) as engine:
-        trials, work = prepare_search(search, directory, options, engine, saying(options.quiet))
+        trials, work = prepare_search(search, directory, options, engine)
     print(f"left to do: {at_most(trials, work)}")
     check_limits(search.study.budget, work, directory, options)
     return 0
@@ -86,7 +86,7 @@ def _search(search: Search, directory: StudyDirectory, options: "Options", judge
     from mviq.studies.tuning.search import tune
 
     with engine_of(options) as engine:
-        outcome = tune(search, directory, options, engine, judge, saying(options.quiet))
+        outcome = tune(search, directory, options, engine, judge)
     place = directory.path / "tuning"
     paths = write_files(tuning_files(outcome), place, force=True)
     _print(outcome, place)

@@ -1,7 +1,7 @@
 """The trials of a search as a source of tasks for the scheduler."""
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from optuna.trial import FrozenTrial, TrialState
@@ -9,7 +9,6 @@ from optuna.trial import FrozenTrial, TrialState
 from mviq.studies.engine import Ended, Progress, Task
 from mviq.studies.plan import config_of
 from mviq.studies.run_status import status_of
-from mviq.studies.running import Say
 from mviq.studies.scheduler import left_to_do
 from mviq.studies.study_directory import PlannedRun
 from mviq.studies.tuning.search_state import SearchState
@@ -49,7 +48,9 @@ class Proposals:
     pruner says so.
     """
 
-    def __init__(self, state: SearchState, memory: int, retry_failed: bool, say: Say) -> None:
+    def __init__(
+        self, state: SearchState, memory: int, retry_failed: bool, say: Callable[[str], None]
+    ) -> None:
         self._state, self._memory, self._retry_failed, self._say = state, memory, retry_failed, say
         self._trials, self._directory, self._judge = state.trials, state.directory, state.judge
         self._opened: set[int] = set()

@@ -6,7 +6,7 @@ from mviq.messages import counted
 from mviq.studies.board import Board
 from mviq.studies.engine import Engine, Task
 from mviq.studies.plan import check_runs, config_of
-from mviq.studies.running import Options, Say, Work, check_limits, priced
+from mviq.studies.running import Options, Work, check_limits, priced
 from mviq.studies.scheduler import Scheduler
 from mviq.studies.study_directory import Plan, StudyDirectory
 from mviq.studies.tuning.proposals import Proposals
@@ -24,12 +24,11 @@ def tune(
     options: Options,
     engine: Engine,
     judge: Judge,
-    say: Say,
 ) -> SearchOutcome:
     """Do what is left of a search; a mistake is a ``ValueError`` before anything is started."""
-    trials, work = prepare_search(search, directory, options, engine, say)
+    trials, work = prepare_search(search, directory, options, engine)
     if work.estimate is not None:
-        say(at_most(trials, work))
+        options.say(at_most(trials, work))
     check_limits(search.study.budget, work, directory, options)
     at_once = engine.room(work.tasks) if work.tasks else 0
     memory = max((task.memory for task in work.tasks), default=0)
@@ -47,7 +46,7 @@ def at_most(trials: int, work: Work) -> str:
 
 
 def prepare_search(
-    search: Search, directory: StudyDirectory, options: Options, engine: Engine, say: Say
+    search: Search, directory: StudyDirectory, options: Options, engine: Engine
 ) -> tuple[int, Work]:
     """Return how many trials are left, and their cost if half of them are at either end."""
     directory.check_idle()
@@ -62,7 +61,7 @@ def prepare_search(
         for i in range(trials * len(search.study.seeds))
         for run in halves[i % 2]
     ]
-    return trials, priced(tasks, options, engine, say)
+    return trials, priced(tasks, options, engine)
 
 
 def _left(search: Search, directory: StudyDirectory) -> int:
