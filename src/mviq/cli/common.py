@@ -78,16 +78,20 @@ def text_table(
     columns: Sequence[str],
     rows: Iterable[Sequence[str]],
     left: Collection[str] = (),
+    no_wrap: bool = False,
     **style: Any,
 ) -> Table:
-    """Return a table of plain text, numbers to the right; brackets in it are no markup."""
+    """Return a table of plain text, aligned to the right but for some columns.
+
+    With ``no_wrap`` only the columns on the left are wrapped where the terminal is too narrow.
+    """
 
     table = Table(**style)
     for title in columns:
         if title in left:
             table.add_column(title, overflow="fold")
         else:
-            table.add_column(Text(title), justify="right", no_wrap=True)
+            table.add_column(Text(title), justify="right", no_wrap=no_wrap)
     for row in rows:
         table.add_row(*map(Text, row))
     return table

@@ -145,7 +145,9 @@ def print_summary(report: "Report") -> None:
         cells = [shown(x.estimate) if name == GAP else with_interval(x) for name, x in numbers]
         rows.append([report.looks[row.label].name, *cells, f"{row.runs} of {row.planned}"])
     title = Text(f"final scores, {report.comparison.scale.unit}")
-    table = text_table(["label", *titles, "runs"], rows, ["label"], title=title, box=SIMPLE_HEAD)
+    table = text_table(
+        ["label", *titles, "runs"], rows, ["label"], no_wrap=True, title=title, box=SIMPLE_HEAD
+    )
     if report.summary.chances:
         table.caption = Text(f"P(better): than {report.comparison.baseline}, the baseline")
     console.print(table)
@@ -165,6 +167,6 @@ def _print_stability(report: "Report") -> None:
             rows.append([report.looks[row.label].name, *cells])
         columns = ["label", "mean return", f"≥ {solved}", "lowest after", "diverged"]
         title = Text(f"second half of {env}")
-        table = text_table(columns, rows, ["label"], title=title, box=SIMPLE_HEAD)
+        table = text_table(columns, rows, ["label"], no_wrap=True, title=title, box=SIMPLE_HEAD)
         table.caption = Text(f"lowest after: lowest evaluation after the first of {solved} or more")
         Console(highlight=False).print(table)

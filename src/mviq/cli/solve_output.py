@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
+from mviq.cli.common import text_table
 from mviq.drawing.style import render
 from mviq.tabular import MDP, Algorithm, Diagnostics, Record, Solution
 from mviq.tabular.plots import convergence_figure, policy_figure
@@ -22,7 +22,7 @@ _ARROWS = {(0, -1): "←", (1, 0): "↓", (0, 1): "→", (-1, 0): "↑"}
 
 @dataclass
 class Job:
-    """One call of the command: what to solve, how, and what has been found so far."""
+    """One call of the command: what to solve, how, and the results so far."""
 
     mdp: MDP
     algorithms: dict[str, Algorithm]
@@ -47,15 +47,12 @@ def show_job(job: Job) -> None:
     """Print the table, and for a map the greedy actions."""
     console = Console() if sys.stdout.isatty() else Console(width=140)
     console.print(f"{job.mdp!r}, {job.options.algorithm}", highlight=False)
-    table = Table()
-    for heading in (
-        "q", "status", "iterations", "residual", "‖Q − Q*‖∞", "greedy value", "policy value",
-        "entropy", "support", "action gap", "R_q", "seconds",
-    ):  # fmt: skip
-        table.add_column(heading, justify="left" if heading == "status" else "right")
-    for label, run in job.runs.items():
-        table.add_row(*_row(job, label, run))
-    console.print(table)
+    columns = (
+        *("q", "status", "iterations", "residual", "‖Q − Q*‖∞", "greedy value", "policy value"),
+        *("entropy", "support", "action gap", "R_q", "seconds"),
+    )
+    rows = [_row(job, label, run) for label, run in job.runs.items()]
+    console.print(text_table(columns, rows, left=["status"]))
     if job.optimum is not None:
         console.print(f"optimal value from the start: {job.optimum:.6g}", highlight=False)
     for label, run in job.runs.items():
