@@ -17,7 +17,8 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 from mviq.agents import DivergenceError
 from mviq.runs import resolve
-from mviq.runs.building import make_agent, make_env, threads
+from mviq.runs.building import make_agent, make_env
+from mviq.threads import threads
 
 CURVES = {
     "last state, other action": ("C3", "--"),

@@ -1,7 +1,7 @@
 """Configurations so small that a run takes a second."""
 
 from mviq.runs import Config, resolve
-from mviq.runs.progress import Reporter
+from mviq.runs.reporter import Reporter
 from mviq.runs.training import train
 
 COMMON = {

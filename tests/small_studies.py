@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from mviq.studies.directory import StudyDirectory
+from mviq.studies.study_directory import StudyDirectory
 from small_runs import COMMON
 
 TINY = {**COMMON, "hidden": [16]}

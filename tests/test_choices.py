@@ -10,8 +10,8 @@ from mviq import agents
 from mviq.env_families import ATARI, FAMILIES, MINATAR, OTHER, family_of, reference_of
 from mviq.runs.building import NETWORKS
 from mviq.runs.config import CRITICS
-from mviq.runs.overrides import FIELDS
 from mviq.runs.presets import PRESETS
+from mviq.runs.settings import FIELDS
 
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from mviq.cli.main import main
-from mviq.studies.file import read_study, study_from
 from mviq.studies.plan import expand
-from mviq.studies.tuning.file import read_search
+from mviq.studies.study_file import read_study, study_from
+from mviq.studies.tuning.search_file import read_search
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])

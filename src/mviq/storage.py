@@ -1,5 +1,6 @@
 """Files that are there whole or not at all, whenever the process or the machine goes down."""
 
+import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -39,6 +40,17 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def digest(content: bytes) -> str:
+    """Return the SHA-256 of some bytes."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def check_writable(directory: Path) -> None:
     """Raise OSError unless files can be written into the directory, existing or still to be made.
 
@@ -69,7 +81,7 @@ def write_files(contents: Mapping[str, bytes], directory: Path, force: bool = Fa
         if (directory / name).exists() and (directory / name).read_bytes() != content
     ]
     if stale and not force:
-        raise FileExistsError(f"{stale[0]} exists with other content")
+        raise FileExistsError(f"{stale[0]} exists with other content; use --force to replace it")
     for name, content in contents.items():
         if not (directory / name).exists() or directory / name in stale:
             write_durably(directory / name, content)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from mviq.cli.main import main
-from mviq.cli.paper_output import report
+from mviq.cli.paper import report
 from mviq.paper import printed_tables as tables
 from mviq.paper.artefacts import ARTEFACTS
 from mviq.paper.reproduction import Data, Finding, Reproduction
@@ -181,9 +181,7 @@ def test_options_without_a_name_are_refused(option, capsys):
 
 def test_help_and_list_do_not_wait_for_torch():
     program = (
-        "import sys, argparse; from mviq.cli import paper;"
-        "parser = argparse.ArgumentParser(); paper.add_parser(parser.add_subparsers());"
-        "options = parser.parse_args(['paper']); assert options.run(options) == 0;"
+        "import sys; from mviq.cli.main import main; assert main(['paper']) == 0;"
         "assert not {'torch', 'matplotlib'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)

@@ -11,12 +11,12 @@ from mviq.paper.artefacts import ARTEFACTS
 from mviq.paper.experiments import GAMES, SCALES
 from mviq.paper.learning import more_often
 from mviq.paper.looks import LOOK_OF_Q
-from mviq.paper.reproduction import files, verdict
+from mviq.paper.reproduction import reproduction_files, verdict
 from mviq.reports.reading import Run, StudyData
 from mviq.reports.statistics import ATARI
 from mviq.runs.directory import RunDirectory
-from mviq.studies.file import study_from
 from mviq.studies.plan import config_of, expand
+from mviq.studies.study_file import study_from
 
 POINTS = 10
 STUDIES = {name: one for name, one in ARTEFACTS.items() if one.experiment is not None}
@@ -168,7 +168,7 @@ def test_the_same_runs_give_the_same_files_and_every_number_drawn_is_in_the_tabl
     value = fig3(+1, 0.0) if name == "fig3" else score(MVI=5.0)
     data = stored(tmp_path, ARTEFACTS[name].experiment, value)
     drawing, again = (ARTEFACTS[name].make(data) for _ in range(2))
-    assert files(drawing) == files(again)
+    assert reproduction_files(drawing) == reproduction_files(again)
     table = [cell for row in drawing.data.rows for cell in row if isinstance(cell, float)]
     drawn = set(drawn_in(drawing.figure))
     assert drawn

@@ -27,12 +27,12 @@ def drawing(request) -> Reproduction:
 
 @pytest.fixture(scope="module")
 def first() -> Panels:
-    return read(drawings.files(fig1.make())["fig1.csv"])
+    return read(drawings.reproduction_files(fig1.make())["fig1.csv"])
 
 
 @pytest.fixture(scope="module")
 def second() -> Panels:
-    return read(drawings.files(fig2.make())["fig2.csv"])
+    return read(drawings.reproduction_files(fig2.make())["fig2.csv"])
 
 
 def read(content: bytes) -> Panels:
@@ -322,8 +322,8 @@ def test_all_numbers_in_the_table_are_finite(drawing):
 
 
 def test_the_same_figure_twice_is_the_same_bytes(drawing):
-    again = drawings.files(ARTEFACTS[drawing.name].make())
-    assert drawings.files(drawing) == again
+    again = drawings.reproduction_files(ARTEFACTS[drawing.name].make())
+    assert drawings.reproduction_files(drawing) == again
     assert set(again) == {f"{drawing.name}.{suffix}" for suffix in ("png", "svg", "csv")}
     assert again[f"{drawing.name}.png"].startswith(b"\x89PNG")
     assert b"<svg" in again[f"{drawing.name}.svg"]

@@ -10,7 +10,7 @@ import torch
 from mviq import tsallis
 from mviq.cli.main import main
 from mviq.paper.theorems import CHECKS, Statement, name_of
-from mviq.paper.theorems.problems import chain, contraction, draw_values, garnets, iterate
+from mviq.paper.theorems.samples import contraction, draw_values, garnets, lock_in_problem, repeat
 from mviq.paper.theorems.statement import excess, worst
 
 NAMES = [name_of(check) for check in CHECKS]
@@ -227,7 +227,7 @@ def test_excess_counts_only_what_is_above_zero() -> None:
 
 
 def test_the_chain_pays_more_at_its_far_end() -> None:
-    problem = chain()
+    problem = lock_in_problem()
     left, right = torch.zeros_like(problem.rewards), torch.zeros_like(problem.rewards)
     left[:, 0], right[:, 1] = 1.0, 1.0
     assert float(problem.value(left)[0]) == pytest.approx(0.1 / 0.05)
@@ -249,11 +249,11 @@ def test_a_value_is_the_fixed_point_of_its_backup() -> None:
 
 def test_iterate_stops_at_a_fixed_point_at_a_limit_and_after_the_most_steps() -> None:
     start = torch.ones(1, 2, 2, dtype=torch.float64)
-    settled = iterate(lambda x: x / 2, start)
+    settled = repeat(lambda x: x / 2, start)
     assert settled.steps < 50
     assert worst(settled.q_values) < 1e-11
-    assert iterate(lambda x: 2 * x, start, limit=100.0).steps == 7
-    assert iterate(lambda x: -x, start, most=5).steps == 5
+    assert repeat(lambda x: 2 * x, start, limit=100.0).steps == 7
+    assert repeat(lambda x: -x, start, most=5).steps == 5
     assert contraction(lambda x: x / 2, start, 3 * start) == 0.5
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from chromium import launch_options
 from mviq.reports.comparison import ReportChoices
-from mviq.reports.report import files, make_report
+from mviq.reports.report import make_report, report_files
 from mviq.reports.statistics import ATARI
 from stored_runs import curve, name_of, write_plan, write_run, write_study
 
@@ -47,7 +47,7 @@ def address(tmp_path_factory):
     runs = [(label, env, seed) for label, env in scores for seed in range(3)]
     write_plan(study, [*runs, ("DQN", ENVS[0], 3)], baseline="DQN")
     page = study / "report.html"
-    page.write_bytes(files(make_report(study, ReportChoices()), ["html"])["report.html"])
+    page.write_bytes(report_files(make_report(study, ReportChoices()), ["html"])["report.html"])
     return page.as_uri()
 
 
@@ -60,7 +60,7 @@ def atari(tmp_path_factory):
     scores = {(label, game): [[end], [end + 9]] for label, end in ends.items() for game in games}
     write_study(study, scores)
     page = study / "report.html"
-    page.write_bytes(files(make_report(study, ReportChoices()), ["html"])["report.html"])
+    page.write_bytes(report_files(make_report(study, ReportChoices()), ["html"])["report.html"])
     return page.as_uri()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from mviq.reports.comparison import ReportChoices
 from mviq.reports.page import embedded
-from mviq.reports.report import files, make_report
+from mviq.reports.report import make_report, report_files
 from stored_runs import curve, write_run, write_study
 
 ENV = "CartPole-v1"
@@ -33,7 +33,7 @@ class Elements(HTMLParser):
 
 
 def page(path) -> str:
-    return files(make_report(path, ReportChoices()), ["html"])["report.html"].decode()
+    return report_files(make_report(path, ReportChoices()), ["html"])["report.html"].decode()
 
 
 def data_of(text: str) -> dict:
@@ -93,7 +93,7 @@ def test_the_page_needs_nothing_else(tmp_path):
 
 def test_the_page_has_every_number_of_the_figures(tmp_path):
     report = make_report(write_study(tmp_path, SCORES), ReportChoices())
-    figures = data_of(files(report, ["html"])["report.html"].decode())["figures"]
+    figures = data_of(report_files(report, ["html"])["report.html"].decode())["figures"]
     for data in (*report.figures.values(), *report.diagnostics):
         for panel, shown in zip(data.panels, figures[data.name]["panels"], strict=True):
             for series, own in zip(panel.series, shown["series"], strict=True):

@@ -13,7 +13,7 @@ from mviq.reports import contrasts
 from mviq.reports.comparison import ReportChoices, compare
 from mviq.reports.curves import POINTS, RESAMPLES
 from mviq.reports.reading import load_study
-from mviq.reports.report import Report, files, make_report
+from mviq.reports.report import Report, make_report, report_files
 from mviq.reports.statistics import (
     curve_interval,
     human_normalised,
@@ -189,7 +189,7 @@ def test_one_run_has_no_interval_and_no_certainty(tmp_path):
     assert np.isnan(numbers(found, "DQN", "mean")[1:]).all()
     assert found.conclusion.headline == "MVI(2) is ahead, but not clearly"
     assert "no telling how sure" in found.conclusion.sentences[1]
-    assert files(found)  # figures without bands
+    assert report_files(found)  # figures without bands
 
 
 def test_finished_runs_without_a_score_are_counted(tmp_path):
@@ -213,7 +213,7 @@ def test_of_two_labels_an_environment_without_a_score_of_one_is_left_out(tmp_pat
         "DQN": (3, 5),
         "MVI(2)": (3, 3),
     }
-    page = files(found, ["html"])["report.html"].decode()
+    page = report_files(found, ["html"])["report.html"].decode()
     assert "2 algorithms · 1 averaged of 2 environments" in page
     assert found.figures["aggregates"].caption.startswith(f"Final scores over {ENV}, ")
     assert len(found.figures["learning-curves"].panels) == 2
@@ -234,7 +234,7 @@ def test_a_study_that_has_only_begun_has_a_report(tmp_path):
     write_plan(tmp_path, [("DQN", ENV, 0), ("MVI(2)", ENV, 0)], baseline="DQN")
     found = make_report(tmp_path, ReportChoices())
     assert found.conclusion.headline == "No score yet"
-    assert b"not begun" in files(found)["report.html"]
+    assert b"not begun" in report_files(found)["report.html"]
 
 
 def test_a_study_without_evaluations_asks_for_the_training_return(tmp_path):
@@ -329,7 +329,7 @@ def test_curves_and_profiles_are_those_of_the_statistics(tmp_path):
 
 def test_the_csv_of_a_figure_is_what_is_drawn(tmp_path):
     found = report(tmp_path, TWO)
-    contents = files(found, ["csv"])
+    contents = report_files(found, ["csv"])
     for data in (*found.figures.values(), *found.diagnostics):
         rows = list(csv.DictReader(io.StringIO(contents[f"figures/{data.name}.csv"].decode())))
         figure = drawing.draw(data, found.looks)
@@ -410,7 +410,7 @@ def test_labels_of_all_kinds_can_be_drawn(tmp_path):
     labels = ["_hidden", "$x^2$ and \\frac", "<b>bold</b> & more", "a" * 80, "箱 🎲"]
     scores = {(label, ENV): [curve(i), curve(i + 1)] for i, label in enumerate(labels)}
     found = report(tmp_path, scores)
-    svg = files(found, ["svg"])["figures/learning-curves.svg"].decode()
+    svg = report_files(found, ["svg"])["figures/learning-curves.svg"].decode()
     assert svg.startswith("<?xml")
     assert [text.get_text() for text in _legend(found)] == [
         *("\u200b_hidden", "\\$x^2\\$ and \\frac", labels[2], f"{'a' * 18}…{'a' * 18}", "箱 🎲"),
@@ -447,7 +447,7 @@ def test_thirty_labels_have_room_and_stay_apart(tmp_path):
 
 
 def test_the_same_files_give_the_same_report_wherever_they_are(tmp_path):
-    one, two = (files(report(tmp_path / place, TWO)) for place in ("here", "there"))
+    one, two = (report_files(report(tmp_path / place, TWO)) for place in ("here", "there"))
     assert one.keys() == two.keys()
     assert one == two
 
@@ -461,12 +461,12 @@ def test_every_figure_comes_in_every_format(tmp_path):
     }
     expected = {f"figures/{name}.{suffix}" for name in names for suffix in ("png", "svg", "csv")}
     tables = {"summary.csv", "scores.csv", "stability.csv"}
-    assert set(files(found)) == expected | tables | {"report.html"}
-    assert set(files(found, ["png"])) == {name for name in expected if name.endswith("png")}
+    assert set(report_files(found)) == expected | tables | {"report.html"}
+    assert set(report_files(found, ["png"])) == {name for name in expected if name.endswith("png")}
 
 
 def test_scores_of_every_run_are_in_a_table(tmp_path):
-    contents = files(report(tmp_path, TWO), ["csv"])
+    contents = report_files(report(tmp_path, TWO), ["csv"])
     rows = list(csv.DictReader(io.StringIO(contents["scores.csv"].decode())))
     assert [float(row["final"]) for row in rows] == [*OLD, *NEW]
     summary = list(csv.DictReader(io.StringIO(contents["summary.csv"].decode())))

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from mviq.paper.artefacts import ARTEFACTS
-from mviq.paper.reproduction import files as files_of_drawing
+from mviq.paper.reproduction import reproduction_files
 from mviq.reports.comparison import ReportChoices
 from mviq.reports.reading import load_study
-from mviq.reports.report import files, make_report
+from mviq.reports.report import make_report, report_files
 
 STORED = Path(__file__).parents[1] / "fixtures" / "stored_runs"
 REPORTS = {
@@ -45,14 +45,14 @@ def unpacked(name: str, place: Path) -> Path:
 
 def report_tables(name: str, place: Path) -> dict[str, bytes]:
     study, choices = REPORTS[name]
-    return files(make_report(unpacked(study, place), choices), ["csv"])
+    return report_files(make_report(unpacked(study, place), choices), ["csv"])
 
 
 def figure_tables(name: str, place: Path) -> dict[str, bytes]:
     drawing = ARTEFACTS[name].make(load_study(unpacked(FIGURES[name], place)))
     said = [f"{f.claim} | {f.where} | {f.measured} | {f.holds}\n" for f in drawing.findings]
     said += [f"{setting}\n" for setting in drawing.settings]
-    tables = {x: own for x, own in files_of_drawing(drawing).items() if x.endswith(".csv")}
+    tables = {x: own for x, own in reproduction_files(drawing).items() if x.endswith(".csv")}
     return {**tables, f"{name}.txt": "".join(said).encode()}
 
 

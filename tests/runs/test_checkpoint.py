@@ -13,9 +13,9 @@ from mviq.agents import MVI
 from mviq.runs import checkpoint, replay_log
 from mviq.runs.checkpoint import Checkpoints
 from mviq.runs.directory import BusyError, RunDirectory, RunError
-from mviq.runs.files import digest
 from mviq.runs.snapshot import restore
 from mviq.runs.training import resume, train
+from mviq.storage import digest
 from small_runs import Crashing, atari, cartpole, crash
 
 CONFIG = cartpole(total_steps=600, eval_every=0)

@@ -7,8 +7,8 @@ import pytest
 
 from mviq.runs import Config, resolve
 from mviq.runs.config import remarks
-from mviq.runs.overrides import as_yaml, merged, parse, read_file
 from mviq.runs.presets import PRESETS, defaults
+from mviq.runs.settings import config_yaml, merged, parse, read_file
 
 
 def test_table_1_as_printed():
@@ -139,9 +139,9 @@ def test_the_name_says_what_the_run_is_and_changes_with_what_matters():
 def test_the_saved_configuration_explains_itself_and_reads_back(env, tmp_path):
     run = resolve(env, algorithm="vi", max_grad_norm=None, adam_epsilon=1e-9, n_steps=1)
     file = tmp_path / "config.yaml"
-    file.write_text(as_yaml(run))
+    file.write_text(config_yaml(run))
     assert resolve(**read_file(file)) == run
-    assert as_yaml(resolve(**read_file(file))) == file.read_text()
+    assert config_yaml(resolve(**read_file(file))) == file.read_text()
     assert "bootstrapping (given)\nn_steps: 1" in file.read_text()  # though it is the default
     assert "(Table" in file.read_text() or env.startswith("MinAtar")
     assert "# ε of Adam (given)\nadam_epsilon: 1.0e-09" in file.read_text()
@@ -193,7 +193,7 @@ def test_numbers_as_people_write_them():
 def test_presets_are_all_complete_and_stored(preset, tmp_path):
     run = resolve("CartPole-v1", preset, q=2)
     file = tmp_path / "config.yaml"
-    file.write_text(as_yaml(run))
+    file.write_text(config_yaml(run))
     assert f"(given)\npreset: {preset}\n" in file.read_text()
     assert "# entropic index ≥ 1: 1 softmax, 2 sparsemax, inf greedy (given)\n" in file.read_text()
     gamma = defaults("CartPole-v1", preset=preset)["gamma"]
@@ -212,7 +212,7 @@ def test_the_file_of_a_run_gives_what_was_given_where_its_preset_no_longer_fits(
 
 
 def _written(place, run):
-    (place / "config.yaml").write_text(as_yaml(run))
+    (place / "config.yaml").write_text(config_yaml(run))
     return place / "config.yaml"
 
 

@@ -7,7 +7,7 @@ import torch
 from mviq.agents import MVI
 from mviq.cli.evaluate import described
 from mviq.runs import evaluation
-from mviq.runs.building import load_agent, make_agent, make_env
+from mviq.runs.building import load_trained_agent, make_agent, make_env
 from mviq.runs.evaluation import Episode, evaluate
 from small_runs import atari, cartpole
 
@@ -72,7 +72,7 @@ def test_threads_are_those_of_the_run(agent, monkeypatch):
 
 def test_an_agent_that_only_acts_has_no_room_for_replay(agent, tmp_path):
     agent.save(tmp_path / "model.zip")
-    loaded = load_agent(cartpole(), tmp_path / "model.zip")
+    loaded = load_trained_agent(cartpole(), tmp_path / "model.zip")
     assert loaded.replay_buffer.buffer_size == 1
     assert evaluate(loaded, cartpole(), 3, 0) == evaluate(agent, cartpole(), 3, 0)
 

@@ -7,7 +7,7 @@ from stable_baselines3 import DQN
 from comparing import assert_same_run
 from mviq.agents import MVI
 from mviq.runs import resolve, session
-from mviq.runs.building import check, make_agent, make_env
+from mviq.runs.building import check_config, make_agent, make_env
 from mviq.runs.checkpoint import Checkpoints
 from mviq.runs.directory import RunDirectory
 from mviq.runs.training import train
@@ -43,15 +43,15 @@ def test_in_python_it_is_the_argument_that_stable_baselines_has(handled):
 
 def test_bounds_that_do_not_fit_the_observations_are_refused_before_the_run():
     with pytest.raises(ValueError, match=r"must be none, space, or 2 numbers .* got 4"):
-        check(resolve("MountainCar-v0", preset="gym"))
+        check_config(resolve("MountainCar-v0", preset="gym"))
     with pytest.raises(ValueError, match="must be none for network minatar"):
-        check(resolve("MinAtar/Breakout-v1", observation_bounds="space"))
+        check_config(resolve("MinAtar/Breakout-v1", observation_bounds="space"))
 
 
 def test_discrete_observations_have_as_many_bounds_as_values():
     with pytest.raises(ValueError, match=r"must be none, space, or 16 numbers .* got 1"):
-        check(resolve("FrozenLake-v1", observation_bounds=(1.0,)))
-    check(resolve("FrozenLake-v1", observation_bounds=(1.0,) * 16))
+        check_config(resolve("FrozenLake-v1", observation_bounds=(1.0,)))
+    check_config(resolve("FrozenLake-v1", observation_bounds=(1.0,) * 16))
 
 
 def test_a_run_of_another_version_is_refused_by_name(tmp_path):

@@ -12,8 +12,8 @@ from mviq.runs.records import (
     progress_curve,
     read_ending,
 )
-from mviq.studies.directory import Failure, PlannedRun, StudyDirectory
-from mviq.studies.status import status_of
+from mviq.studies.run_status import status_of
+from mviq.studies.study_directory import Failure, PlannedRun, StudyDirectory
 from stored_runs import write_run
 
 

@@ -5,13 +5,14 @@ import os
 import signal
 
 import pytest
+from rich.console import Console
 
 from comparing import assert_same_run
 from mviq.runs import session
 from mviq.runs.checkpoint import Checkpoints
 from mviq.runs.directory import RunDirectory
 from mviq.runs.evaluation import evaluate
-from mviq.runs.progress import Lines, Reporter
+from mviq.runs.reporter import DisplayReporter, Reporter
 from mviq.runs.stopping import Stopped, asked_to_stop
 from mviq.runs.training import resume, train
 from small_runs import Crashing, cartpole
@@ -104,4 +105,4 @@ def test_a_run_does_not_end_with_its_terminal(tmp_path):
             raise OSError(5, "Input/output error")
 
     config = cartpole(total_steps=300)
-    assert train(config, tmp_path, Lines(Gone())).status == "finished"
+    assert train(config, tmp_path, DisplayReporter(Console(file=Gone()))).status == "finished"

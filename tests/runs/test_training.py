@@ -11,11 +11,12 @@ import torch
 from rich.console import Console
 
 from comparing import assert_same_checkpoint
-from mviq.runs import progress, video
-from mviq.runs.building import load_agent, make_env
+from mviq import progress
+from mviq.runs import video
+from mviq.runs.building import load_trained_agent, make_env
 from mviq.runs.directory import RunDirectory
 from mviq.runs.evaluation import Episode, evaluate
-from mviq.runs.progress import Bar, Lines
+from mviq.runs.reporter import DisplayReporter
 from mviq.runs.tables import METRICS, read_rows
 from mviq.runs.training import train
 from mviq.runs.video import film
@@ -23,7 +24,7 @@ from small_runs import cartpole, crash, minatar
 
 
 def weights(root, config):
-    return load_agent(config, RunDirectory(root / config.name).model).policy.state_dict()
+    return load_trained_agent(config, RunDirectory(root / config.name).model).policy.state_dict()
 
 
 @pytest.mark.parametrize("make", [cartpole, minatar])
@@ -65,7 +66,7 @@ def test_evaluations_can_be_repeated_from_the_model(tmp_path):
     config = cartpole()
     train(config, tmp_path)
     directory = RunDirectory(tmp_path / config.name)
-    agent = load_agent(config, directory.model)
+    agent = load_trained_agent(config, directory.model)
     again = evaluate(agent, config, config.eval_episodes, seed_of(config.seed, 1000))
     stored = [r for r in read_rows(directory.evaluations) if r["step"] == "1000"]
     assert [episode.total for episode in again] == [float(row["return"]) for row in stored]
@@ -155,7 +156,7 @@ def test_filming_does_not_disturb_training(tmp_path):
 
 def test_a_bar_on_a_terminal_shows_return_speed_and_time_left(monkeypatch):
     screen = io.StringIO()
-    bar = Bar(Console(file=screen, force_terminal=True, width=100))
+    bar = DisplayReporter(Console(file=screen, force_terminal=True, width=100))
     bar.start(0, 1000)
     bar.update(396, 12.0)
     bar.update(400, 12.5)
@@ -170,7 +171,7 @@ def test_a_log_file_gets_plain_lines_now_and_then(monkeypatch):
     clock = iter(float(seconds) for seconds in range(0, 1000, 20))
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     log = io.StringIO()
-    lines = Lines(log)
+    lines = DisplayReporter(Console(file=log))
     lines.start(0, 1000)
     for step in range(100, 500, 100):
         lines.update(step, 9.25)

@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from mviq.studies import board
-from mviq.studies.board import Line, LiveBoard, LogBoard, Tally
+from mviq import progress
+from mviq.studies.board import Board, Line, Tally
 from mviq.studies.engine import Ended, Note, Progress
 
 EVENTS = [
@@ -24,12 +24,12 @@ def tally():
 
 
 def test_lines_for_a_log_file(tally, monkeypatch):
-    monkeypatch.setattr(board, "PLAIN_EVERY", 0.0)  # after every event
+    monkeypatch.setattr(progress, "LOG_EVERY", 0.0)  # after every event
     file = io.StringIO()
-    with LogBoard(tally, file) as shown:
+    with Board(tally, Console(file=file)) as shown:
         for event in EVENTS:
             shown.show(event)
-        monkeypatch.setattr(board, "PLAIN_EVERY", 1e9)
+        monkeypatch.setattr(progress, "LOG_EVERY", 1e9)
         shown.show(Ended("b", "killed", "killed by SIGKILL, probably out of memory"))
         shown.show(Ended("b", "failed", "no luck"))
     one, two, three, *rest = file.getvalue().splitlines()
@@ -54,7 +54,7 @@ def test_of_the_runs_that_are_stopped_only_those_at_work_are_named(tally):
 def test_a_screen_for_a_terminal(tally):
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=100, height=20)
-    with LiveBoard(tally, console) as shown:
+    with Board(tally, console) as shown:
         for event in EVENTS:
             shown.show(event)
         shown.say("[something] of importance")

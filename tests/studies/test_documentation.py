@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from mviq.reports.tuning_scores import judge_of
-from mviq.studies.file import KEYS, study_from
 from mviq.studies.plan import expand
-from mviq.studies.tuning.file import search_from
+from mviq.studies.study_file import KEYS, study_from
+from mviq.studies.tuning.search_file import search_from
 
 ROOT = Path(__file__).parents[2]
 

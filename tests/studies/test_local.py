@@ -12,12 +12,12 @@ import pytest
 
 from comparing import assert_same_run
 from mviq.cli.main import main
-from mviq.runs.overrides import as_yaml
 from mviq.runs.records import logged_step
+from mviq.runs.settings import config_yaml
 from mviq.runs.training import train
-from mviq.studies.directory import StudyDirectory
-from mviq.studies.file import read_study
 from mviq.studies.plan import config_of, expand
+from mviq.studies.study_directory import StudyDirectory
+from mviq.studies.study_file import read_study
 from small_studies import wait_until, workers_of, write_study
 
 LONGER = {"total_steps": 3000, "eval_every": 1000}
@@ -40,7 +40,7 @@ def test_a_run_that_fails_or_diverges_does_not_stop_the_others(tmp_path, capsys)
     directory.settle(file.read_text(), plan)
     config_file = directory.run(bad.run).config_file
     config_file.parent.mkdir(parents=True)
-    config_file.write_text(as_yaml(config_of(good)))
+    config_file.write_text(config_yaml(config_of(good)))
     assert run(file) == 1
     shown = capsys.readouterr()
     assert f"bad CartPole-v1 seed 0: failed, {config_file} was changed" in shown.err
@@ -183,5 +183,5 @@ def test_status_needs_a_study_and_no_torch(tmp_path, capsys):
     shown = subprocess.run(command, capture_output=True, text=True, check=True)
     *table, modules = shown.stdout.splitlines()
     assert table[-1] == f"{directory.path}: 2 waiting"
-    assert "mviq.studies.status" in modules.split()
+    assert "mviq.studies.run_status" in modules.split()
     assert "torch" not in modules.split()

@@ -11,10 +11,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mviq.studies.directory import StudyDirectory
-from mviq.studies.file import read_study, study_from
+from mviq.studies.definition import plain, study_yaml
 from mviq.studies.plan import config_of, expand
-from mviq.studies.study import as_yaml, plain
+from mviq.studies.study_directory import StudyDirectory
+from mviq.studies.study_file import read_study, study_from
 
 EXAMPLE = """
 name: cartpole
@@ -102,7 +102,7 @@ def test_every_combination_is_there_once(envs, grid, seeds, inside):
     assert found == wanted
     assert len(plan.runs) == len(wanted)
     assert len({run.run for run in plan.runs}) == len({run.title for run in plan.runs})
-    again = study_from(yaml.safe_load(as_yaml(study)))
+    again = study_from(yaml.safe_load(study_yaml(study)))
     assert expand(again) == plan
 
 
@@ -214,7 +214,7 @@ def test_a_plan_is_read_back_without_torch(tmp_path):
     directory.settle("name: it\n", plan)
     assert directory.plan() == plan
     code = (
-        "import sys; from mviq.studies.directory import *; "
+        "import sys; from mviq.studies.study_directory import *; "
         f"StudyDirectory(Path({str(directory.path)!r})).plan(); print('torch' in sys.modules)"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

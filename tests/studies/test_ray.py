@@ -15,9 +15,9 @@ from comparing import assert_same_run
 from mviq.cli.main import main
 from mviq.runs.records import saved_step
 from mviq.runs.training import train
-from mviq.studies.directory import StudyDirectory
-from mviq.studies.file import read_study
 from mviq.studies.plan import config_of, expand
+from mviq.studies.study_directory import StudyDirectory
+from mviq.studies.study_file import read_study
 from ray_nodes import Node, cluster
 from small_studies import CLOCK, wait_until, workers_of, write_study
 

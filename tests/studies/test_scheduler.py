@@ -7,12 +7,12 @@ import pytest
 
 from mviq.runs.directory import Result
 from mviq.studies.board import Board, Tally
-from mviq.studies.directory import Failure, StudyDirectory
 from mviq.studies.engine import Ended, Event, Progress, Task
-from mviq.studies.file import study_from
 from mviq.studies.plan import expand, matching_runs
+from mviq.studies.run_status import count_states, status_of
 from mviq.studies.scheduler import Scheduler, TaskList, left_to_do
-from mviq.studies.status import status_of, summary
+from mviq.studies.study_directory import Failure, StudyDirectory
+from mviq.studies.study_file import study_from
 
 PLAN = expand(
     study_from(
@@ -68,7 +68,7 @@ def session(directory, script, retry_failed=False, engine=Pretending):
 def scheduled(directory, engine, tasks: list[Task], board=Board) -> bool:
     tally = Tally()
     tally.add(tasks)
-    return Scheduler(directory, engine, 1, board(tally)).run(TaskList(tasks))
+    return Scheduler(directory, engine, 1, board(tally, quiet=True)).run(TaskList(tasks))
 
 
 def states(directory):
@@ -119,7 +119,9 @@ def test_a_run_stopped_by_somebody_else_is_continued_but_not_when_all_is(directo
     directory.run(B).result_file.unlink()
     assert session(directory, {B: [("stopped", "")]}, engine=Interrupted) == [B]
     assert states(directory)[1] == "interrupted"
-    assert summary(status_of(directory, run) for run in PLAN.runs) == "7 finished, 1 interrupted"
+    assert (
+        count_states(status_of(directory, run) for run in PLAN.runs) == "7 finished, 1 interrupted"
+    )
 
 
 def test_a_failure_that_was_not_tried_again_is_kept(directory):

@@ -17,24 +17,24 @@ from matplotlib.colors import to_rgba
 from comparing import assert_same_run
 from mviq.cli.main import main
 from mviq.drawing.style import ORANGE
-from mviq.reports.tuning import files, ranking, sentences
+from mviq.reports.tuning import ranking, sentences, tuning_files
 from mviq.reports.tuning_drawing import surface
 from mviq.reports.tuning_scores import judge_of
 from mviq.runs.directory import BusyError, Result
 from mviq.runs.training import train
-from mviq.studies.directory import StudyDirectory
 from mviq.studies.engine import Ended, Event, Progress
 from mviq.studies.estimate import cost_class
-from mviq.studies.file import study_from
 from mviq.studies.local import LocalEngine
 from mviq.studies.measuring import Measured
 from mviq.studies.plan import config_of, expand
 from mviq.studies.running import Options
+from mviq.studies.study_directory import StudyDirectory
+from mviq.studies.study_file import study_from
 from mviq.studies.tuning import search_state
-from mviq.studies.tuning.curves import Curve, read_curve
-from mviq.studies.tuning.file import Search, search_from
-from mviq.studies.tuning.results import Outcome, TrialResult
+from mviq.studies.tuning.results import SearchOutcome, TrialResult
 from mviq.studies.tuning.search import prepare_search, tune
+from mviq.studies.tuning.search_file import Search, search_from
+from mviq.studies.tuning.trial_scores import EvaluationCurve, read_curve
 from mviq.studies.tuning.trials import Trials
 from small_studies import TINY, wait_until, workers_of, write_study
 
@@ -170,7 +170,7 @@ def test_what_a_search_takes_counts_environments_seeds_and_trials(tmp_path, monk
         lambda configs, _: dict.fromkeys(map(cost_class, configs), cost),
     )
     search, directory = search_from(found), StudyDirectory(tmp_path / "tiny")
-    trials, work = prepare_search(search, directory, Options(), LocalEngine(99), print)
+    trials, work = prepare_search(search, directory, Options(), LocalEngine(99))
     assert (trials, work.steps, work.estimate.runs, work.estimate.steps) == (4, 24_000, 24, 24_000)
     assert (work.estimate.workers, work.estimate.seconds) == (24, 1000)
     assert sorted({(run.config.env, run.config.train_every) for run in work.tasks}) == [
@@ -219,9 +219,9 @@ class Pretending:
         return happened
 
 
-def session(search: Search, engine: Pretending, **options) -> Outcome:
+def session(search: Search, engine: Pretending, **options) -> SearchOutcome:
     chosen = Options(quiet=True, measure=False, **options)
-    return tune(search, engine.directory, chosen, engine, judge_of(search), print)
+    return tune(search, engine.directory, chosen, engine, judge_of(search))
 
 
 RETURNS = {1.0: 3.0, 2.0: 7.0, 3.0: 5.0, 4.0: 4.0, 5.0: 6.0, 6.0: -9.0, 7.0: "diverged"}
@@ -267,7 +267,7 @@ def test_trials_finish_are_pruned_diverge_or_fail_and_nothing_is_done_twice(tmp_
 
 
 def check_files(outcome):
-    made = files(outcome)
+    made = tuning_files(outcome)
     assert {"tuning.csv", "best.yaml", "slices.png", "slices.svg"} == made.keys()
     rows = list(csv.DictReader(made["tuning.csv"].decode().splitlines()))
     assert [row["state"] for row in rows].count("finished") == 6
@@ -289,7 +289,7 @@ def check_files(outcome):
 
 
 def test_a_trial_that_repeats_another_takes_its_result(tmp_path, monkeypatch):
-    read: list[Curve] = []
+    read: list[EvaluationCurve] = []
     monkeypatch.setattr(
         search_state, "read_curve", lambda *run: read.append(read_curve(*run)) or read[-1]
     )
@@ -369,7 +369,7 @@ def test_the_best_is_ringed_on_the_surface(other):
         TrialResult(i, dict(zip(space, values, strict=True)), "finished", score, {}, "")
         for i, (values, score) in enumerate(scores.items())
     )
-    outcome = Outcome(search_from(content({"space": space})), trials, {})
+    outcome = SearchOutcome(search_from(content({"space": space})), trials, {})
     ring = surface(outcome, "return").axes[0].collections[-1]
     assert ring.get_offsets().tolist() == [[1, 1 if "choices" in other else 2]]
     assert ring.get_edgecolor().tolist() == [list(to_rgba(ORANGE))]
@@ -426,7 +426,7 @@ def test_a_search_that_is_killed_goes_on(tmp_path, capsys):
     shutil.rmtree(place)
     place.touch()
     assert main(typed(file, "--quiet")) == 2
-    assert capsys.readouterr().err == f"mviq: study: {directory.path}: {place} is not a directory\n"
+    assert capsys.readouterr().err == f"mviq: study: {place} is not a directory\n"
     for action in ("run", "tune", "status"):
         assert main(["study", action, str(directory.path), "--out", "x"]) == 2
         assert "--out is for a file" in capsys.readouterr().err

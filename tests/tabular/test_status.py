@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from mviq.tabular.status import Mark, Status, Verdict, start_watching
+from mviq.tabular.status import Moment, Status, Verdict, start_watching
 
 
 def watch(sequence: Callable[[int], float], limit: int = 60_000, noisy: bool = False) -> Verdict:
@@ -17,7 +17,7 @@ def watch(sequence: Callable[[int], float], limit: int = 60_000, noisy: bool = F
     eyes = start_watching(1.0, values(0))
     for k in range(1, limit):
         residual = abs(sequence(k) - sequence(k - 1))
-        eyes, verdict = eyes.look(Mark(k, residual, values(k)), 1e-8, 1.0, noisy=noisy)
+        eyes, verdict = eyes.look(Moment(k, residual, values(k)), 1e-8, 1.0, noisy=noisy)
         if verdict.status is not Status.RUNNING:
             return verdict
     return Verdict(Status.LIMIT)

@@ -1,10 +1,7 @@
-"""How and where the runs of a study are done: what ``study``, ``tune`` and ``paper`` share."""
+"""Command-line options for executing runs, shared by ``study``, ``tune`` and ``paper``."""
 
 import argparse
 import math
-import sys
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +19,9 @@ def add_session_options(parser: argparse.ArgumentParser) -> None:
 
 
 def session_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of ``Options`` that they stand for."""
-    return {
-        "retry_failed": options.retry_failed,
-        "measure": not options.no_estimate,
-        "force": options.force,
-        "quiet": options.quiet,
-        **engine_options(options),
-    }
+    """Return the arguments of ``Options`` for these options."""
+    own = {name: getattr(options, name) for name in ("retry_failed", "force", "quiet")}
+    return {**own, "measure": not options.no_estimate, **engine_options(options)}
 
 
 def retry(study: Path) -> str:
@@ -37,19 +29,8 @@ def retry(study: Path) -> str:
     return f"mviq study run {study} --retry-failed"
 
 
-def saying(quiet: bool) -> Callable[[str], None]:
-    """Return where a study says what it does, if anyone reads."""
-
-    def say(text: str) -> None:
-        if not quiet:
-            with suppress(OSError):
-                print(text, file=sys.stderr, flush=True)
-
-    return say
-
-
 def add_engine_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options that say where runs are done."""
     group = parser.add_argument_group("where the runs are done")
     add = group.add_argument
     workers = "runs at once (as many as cores and memory allow)"
@@ -64,7 +45,7 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
 
 
 def engine_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of ``Options`` that say where runs are done; a mistake is one line."""
+    """Return the arguments of ``Options`` that say where runs are done."""
     from mviq.studies.ray_engine import Resources
 
     _check(options)

@@ -1,11 +1,13 @@
-"""``mviq evaluate``: how good the agent of a run is, in episodes it has not seen."""
+"""``mviq evaluate``: evaluate the agent of a run on new episodes."""
 
 import argparse
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from mviq.cli.errors import UsageError
+from rich.console import Console
+from rich.table import Table
+
+from mviq.cli.common import add_run_argument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from mviq.runs.directory import RunDirectory
     from mviq.runs.evaluation import Episode
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Play episodes with the agent of a run, greedily and by its policy π, and print the raw, unclipped
 returns: their mean with a 95 % bootstrap interval, median, smallest and largest.
 
@@ -24,20 +26,11 @@ returns: their mean with a 95 % bootstrap interval, median, smallest and largest
 """
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the subcommand."""
-    parser = commands.add_parser(
-        "evaluate",
-        description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "path", type=Path, metavar="RUN", help="its directory, or the beginning of its name"
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_run_argument(parser)
     parser.add_argument("--episodes", type=int, default=100, metavar="N", help="how many (100)")
     add_model_options(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.set_defaults(run=run)
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -50,54 +43,45 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, metavar="N", help="of the episodes (from the run's)")
 
 
-def open_agent(
-    options: argparse.Namespace, command: str
-) -> "tuple[RunDirectory, Config, Agent, int]":
-    """Return a run with the agent asked for and a seed to play, or say what is missing."""
-    from mviq.runs.building import check, load_agent
+def open_agent(options: argparse.Namespace) -> "tuple[RunDirectory, Config, Agent, int]":
+    """Return a run with the agent asked for and a seed to play."""
+    from mviq.runs.building import check_config, load_trained_agent
     from mviq.runs.config import SEEDS
-    from mviq.runs.directory import RunError, find_run
+    from mviq.runs.directory import find_run
     from mviq.runs.evaluation import seed_of
 
     if options.seed is not None and not 0 <= options.seed < SEEDS:
-        raise UsageError(f"{command}: --seed must be between 0 and {SEEDS - 1}, got {options.seed}")
-    try:
-        directory = find_run(options.path)
-        config = directory.config()
-        check(config)
-        final = options.model == "final" or (options.model is None and directory.model.is_file())
-        file = directory.model if final else directory.best_model
-        if not file.is_file():
-            raise UsageError(f"{command}: {options.path} has no {file.name} yet")
-        agent = load_agent(config, file)
-        last = agent.num_timesteps + 1  # other episodes than those of training's own evaluations
-        seed = seed_of(config.seed, last) if options.seed is None else options.seed
-        return directory, config, agent, seed
-    except (ValueError, RunError) as mistake:
-        raise UsageError(f"{command}: {mistake}") from None
-    except OSError as mistake:
-        raise UsageError(
-            f"{command}: cannot use {mistake.filename or options.path}: {mistake.strerror}"
-        ) from None
+        raise ValueError(f"--seed must be between 0 and {SEEDS - 1}, got {options.seed}")
+    directory = find_run(options.path)
+    config = directory.config()
+    check_config(config)
+    final = options.model == "final" or (options.model is None and directory.model.is_file())
+    file = directory.model if final else directory.best_model
+    if not file.is_file():
+        raise ValueError(f"{options.path} has no {file.name} yet")
+    agent = load_trained_agent(config, file)
+    last = agent.num_timesteps + 1  # other episodes than those of training's own evaluations
+    seed = seed_of(config.seed, last) if options.seed is None else options.seed
+    return directory, config, agent, seed
 
 
 def run(options: argparse.Namespace) -> int:
     """Evaluate and print."""
+    from mviq.progress import counting
     from mviq.runs.evaluation import Way, evaluate
-    from mviq.runs.progress import counting
 
     if options.episodes < 1:
-        raise UsageError(f"evaluate: --episodes must be at least 1, got {options.episodes}")
-    _, config, agent, seed = open_agent(options, "evaluate")
-    found = {}
+        raise ValueError(f"--episodes must be at least 1, got {options.episodes}")
+    _, config, agent, seed = open_agent(options)
+    results = {}
     for way in get_args(Way):
-        with counting(way, options.episodes) as tell:
-            found[way] = described(evaluate(agent, config, options.episodes, seed, way, tell))
+        with counting(f"{way} episodes", options.episodes) as tell:
+            results[way] = described(evaluate(agent, config, options.episodes, seed, way, tell))
     if options.json:
-        content = {"env": config.env, "steps": agent.num_timesteps, "seed": seed, **found}
+        content = {"env": config.env, "steps": agent.num_timesteps, "seed": seed, **results}
         print(json.dumps(content, indent=2))
     else:
-        _print_table(config, agent.num_timesteps, found)
+        _print_table(config, agent.num_timesteps, results)
     return 0
 
 
@@ -108,12 +92,12 @@ def described(episodes: "Sequence[Episode]") -> dict[str, Any]:
     from mviq.reports.statistics import interval, mean
 
     returns = [episode.total for episode in episodes]
-    found = interval(mean, [[total] for total in returns], method="percentile")
+    number = interval(mean, [[total] for total in returns], method="percentile")
     known = len(returns) > 1
     return {
-        "mean": found.estimate,
-        "low": found.low if known else None,
-        "high": found.high if known else None,
+        "mean": number.estimate,
+        "low": number.low if known else None,
+        "high": number.high if known else None,
         "median": median(returns),
         "min": min(returns),
         "max": max(returns),
@@ -122,14 +106,12 @@ def described(episodes: "Sequence[Episode]") -> dict[str, Any]:
     }
 
 
-def _print_table(config: "Config", steps: int, found: dict[str, dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
+def _print_table(config: "Config", steps: int, results: dict[str, dict[str, Any]]) -> None:
 
-    episodes = len(found["greedy"]["returns"])
+    episodes = len(results["greedy"]["returns"])
     title = f"{config.env}, {config.algorithm}, q = {config.q:g}: {episodes} episodes, step {steps}"
     table = Table("acting", "mean return", "95 % interval", "median", "min", "max", title=title)
-    for way, row in found.items():
+    for way, row in results.items():
         cells = [f"{row[name]:.2f}" for name in ("median", "min", "max")]
         interval = "–" if row["low"] is None else f"{row['low']:.2f} to {row['high']:.2f}"
         table.add_row(way, f"{row['mean']:.2f}", interval, *cells)

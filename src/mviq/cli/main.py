@@ -1,6 +1,5 @@
-"""The entry point: builds the parser, calls the subcommand, turns mistakes into exit code 2."""
+"""The entry point: builds the parser, calls the command, turns its errors into exit code 2."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -8,7 +7,7 @@ from importlib import import_module
 from importlib.metadata import version
 from io import TextIOWrapper
 
-from mviq.cli.errors import OneLineParser, UsageError, print_to_nobody
+from mviq.cli.common import OneLineParser, discard_output
 
 COMMANDS = {
     "train": "train an agent, or continue a run that was interrupted",
@@ -21,7 +20,8 @@ COMMANDS = {
     "report": "make a page, pictures and tables of a study or of some runs",
     "paper": "make a figure of the paper again, with its data and a verdict on its claim",
 }
-"""The subcommands, each a module of this package with ``add_parser`` and ``run``."""
+"""The subcommands, each a module of this package: its ``DESCRIPTION``, ``add_arguments``
+and ``run``."""
 
 _DESCRIPTION = """\
 MVI(q): Munchausen value iteration regularised by the Tsallis Kullback-Leibler divergence.
@@ -40,19 +40,21 @@ MVI(q): Munchausen value iteration regularised by the Tsallis Kullback-Leibler d
 
 def build_parser(arguments: Sequence[str]) -> OneLineParser:
     """Return the parser; only the subcommand that is called is imported, the others are listed."""
-    parser = OneLineParser(
-        prog="mviq", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = OneLineParser(prog="mviq", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"mviq {version('mviq')}")
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", parser_class=OneLineParser
     )
+    parser.set_defaults(run=lambda _: parser.print_help())
     for name, summary in COMMANDS.items():
         if name in arguments[:1]:
-            import_module(f"mviq.cli.{name}").add_parser(commands)
+            command = import_module(f"mviq.cli.{name}")
+            texts = {"description": command.DESCRIPTION, "epilog": getattr(command, "EPILOG", None)}
+            own = commands.add_parser(name, **texts)
+            own.set_defaults(run=getattr(command, "run", lambda _, own=own: own.print_help()))
+            command.add_arguments(own)
         else:
             commands.add_parser(name, help=summary)
-    parser.set_defaults(run=lambda _: parser.print_help())
     return parser
 
 
@@ -66,12 +68,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(options.run(options) or 0)
     except BrokenPipeError:  # the reader, such as head, has had enough
-        print_to_nobody()
+        discard_output()
         return 0
-    except UsageError as mistake:
-        with suppress(OSError):  # nobody may be there to read it
-            print(f"mviq: {mistake}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         print("mviq: interrupted", file=sys.stderr)
         return 130
+    except Exception as error:
+        message = _explanation(error)
+        if message is None:
+            raise
+        with suppress(OSError):  # nobody may be there to read it
+            print(f"mviq: {given[0]}: {message}", file=sys.stderr)
+        return 2
+
+
+def _explanation(error: Exception) -> str | None:
+    """Return the message for an expected error; None for a bug, which keeps its traceback."""
+    from mviq.runs.directory import RunError
+
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) if isinstance(error, ValueError | RunError | OSError) else None

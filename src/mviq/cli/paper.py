@@ -1,19 +1,26 @@
 """``mviq paper``: make an artefact of the paper again and say whether its claim holds."""
 
 import argparse
-from difflib import get_close_matches
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mviq.cli.engines import add_engine_options, engine_options, retry, saying
-from mviq.cli.errors import UsageError
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from mviq.cli.engines import add_engine_options, engine_options, retry
+from mviq.messages import did_you_mean
 from mviq.paper.artefacts import ARTEFACTS, Artefact
-from mviq.paper.experiments import SCALES, Scale
+from mviq.paper.experiments import SCALES, TIMES, Experiment, StudyScale
 
 if TYPE_CHECKING:  # help and lists must not wait for torch and Matplotlib
     from mviq.paper.reproduction import Reproduction
 
-_DESCRIPTION = """\
+_COLOURS = {True: "green", False: "red", None: "yellow"}
+
+DESCRIPTION = """\
 Make a figure or table of the paper again: the picture (PNG and SVG), the numbers behind it (CSV),
 and a verdict on the paper's claim (also as Markdown): what was measured, with seeds and intervals,
 and whether that agrees, does not, or is not enough evidence. Without a name: list what there is.
@@ -30,7 +37,7 @@ Figures 3 to 7 and the sweep need agents to be trained: the study behind them is
 share theirs. The theorems are 'mviq verify'.
 """
 
-_EPILOG = """\
+EPILOG = """\
 q is the entropic index (1 softmax, 2 sparsemax, ∞ greedy). The paper's eq. (2) uses the physics
 convention instead, where the logarithm and exponential of index q are ours of index 2 − q.
 Exit code: 0 all runs have ended, also by divergence, 1 some failed, 2 wrong input, 130 stopped.
@@ -39,21 +46,13 @@ The same command gives the same files. A file that exists with other content is 
 """
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the subcommand."""
-    parser = commands.add_parser(
-        "paper",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("name", nargs="?", metavar="NAME", help=f"one of: {', '.join(ARTEFACTS)}")
     place = "directory for the files (default: out/NAME, with the scale if it has one)"
     add("--out", type=Path, metavar="DIR", help=place)
     add("--force", action="store_true", help="replace files that exist with other content")
     _add_options_of_studies(parser)
-    parser.set_defaults(run=run)
 
 
 def _add_options_of_studies(parser: argparse.ArgumentParser) -> None:
@@ -69,21 +68,17 @@ def _add_options_of_studies(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """List the artefacts, or make one."""
-    from mviq.cli.paper_output import list_artefacts
-
     if options.name is None:
         if options.out is not None or options.force:
-            raise UsageError(
-                f"paper: --out and --force need a name, one of: {', '.join(ARTEFACTS)}"
-            )
+            raise ValueError(f"--out and --force need a name, one of: {', '.join(ARTEFACTS)}")
         _refuse_options_of_studies(options, "the list trains nothing")
-        list_artefacts()
+        _list_artefacts()
         return 0
     artefact = _find(options.name)
     if artefact.experiment is None:
         _refuse_options_of_studies(options, f"{options.name} trains nothing")
         return _make(artefact, options)
-    return _study(artefact, options)
+    return _study(artefact, artefact.experiment, options)
 
 
 def _refuse_options_of_studies(options: argparse.Namespace, why: str) -> None:
@@ -91,50 +86,49 @@ def _refuse_options_of_studies(options: argparse.Namespace, why: str) -> None:
     _add_options_of_studies(untouched)
     for option, default in vars(untouched.parse_args([])).items():
         if getattr(options, option) != default:
-            raise UsageError(f"paper: {why}, so it has no --{option}")
+            raise ValueError(f"{why}, so it has no --{option}")
 
 
 def _find(name: str) -> Artefact:
     if name in ARTEFACTS:
         return ARTEFACTS[name]
     begin = [known for known in ARTEFACTS if known.startswith(name)]
-    close = begin or get_close_matches(name, ARTEFACTS, n=1, cutoff=0.4)
-    hint = f"; closest: {close[0]!r}" if close else ""
-    raise UsageError(f"paper: no {name!r}{hint} ('mviq paper' lists all)")
+    hint = did_you_mean(name, begin or ARTEFACTS, "closest: {!r}", cutoff=0.4)
+    raise ValueError(f"no {name!r}{hint} ('mviq paper' lists all)")
 
 
 def _make(artefact: Artefact, options: argparse.Namespace) -> int:
-    from rich.console import Console
+    from mviq.progress import counting
+    from mviq.storage import check_writable
 
-    _check_place(_place(artefact, options))
-    with Console(stderr=True).status(f"making {artefact.name}"):
+    check_writable(_place(artefact, options))
+    with counting(f"making {artefact.name}"):
         made = artefact.make()
     _write(artefact, made, options)
     return 0
 
 
-def _study(artefact: Artefact, options: argparse.Namespace) -> int:
-    """Run the study behind an artefact, or what is left of it, and draw what it found."""
-    from mviq.paper.evidence import drawn, gathered
-    from mviq.runs.directory import RunError
-    from mviq.studies.running import Options
+def _study(artefact: Artefact, experiment: Experiment, options: argparse.Namespace) -> int:
+    """Run the study behind an artefact, or what is left of it, and draw its results."""
+    from mviq.paper.reproduction import at_scale
+    from mviq.reports.reading import load_study
+    from mviq.storage import check_writable
+    from mviq.studies.running import Options, run_study
+    from mviq.studies.study_directory import StudyDirectory
+    from mviq.studies.study_file import study_from
 
     scale, parent = _scale(options), options.studies or Path("studies")
     for place in (_place(artefact, options), parent):
-        _check_place(place)
-    try:
-        chosen = engine_options(options)
-        how = Options(quiet=options.quiet, measure=scale != "smoke", **chosen)
-        directory, outcome = gathered(artefact, scale, parent, how, saying(options.quiet))
-        if outcome.stopped:
-            print(f"stopped; the same command continues {directory}")
-            return 130
-        made = drawn(artefact, scale, directory)
-    except (RunError, ValueError) as mistake:
-        raise UsageError(f"paper: {mistake}") from None
-    except OSError as mistake:
-        raise UsageError(f"paper: cannot use {mistake.filename}: {mistake.strerror}") from None
-    _write(artefact, made, options)
+        check_writable(place)
+    how = Options(quiet=options.quiet, measure=scale != "smoke", **engine_options(options))
+    study = study_from(experiment.at(scale))
+    directory = parent / study.name
+    outcome = run_study(study, StudyDirectory(directory), how)
+    if outcome.stopped:
+        print(f"stopped; the same command continues {directory}")
+        return 130
+    made = artefact.make(load_study(directory))
+    _write(artefact, at_scale(made, experiment, scale), options)
     print(f"the study: {directory} ('mviq report {directory}' shows all of it)")
     ended = [run.state in ("finished", "diverged") for run in outcome.runs]
     if not all(ended):
@@ -142,7 +136,7 @@ def _study(artefact: Artefact, options: argparse.Namespace) -> int:
     return 0 if all(ended) else 1
 
 
-def _scale(options: argparse.Namespace) -> Scale:
+def _scale(options: argparse.Namespace) -> StudyScale:
     return options.scale or "small"
 
 
@@ -151,26 +145,48 @@ def _place(artefact: Artefact, options: argparse.Namespace) -> Path:
     return options.out or Path("out") / own
 
 
-def _check_place(directory: Path) -> None:
-    from mviq.storage import check_writable
-
-    try:
-        check_writable(directory)
-    except OSError as mistake:
-        raise UsageError(f"paper: cannot write: {mistake}") from None
-
-
 def _write(artefact: Artefact, made: "Reproduction", options: argparse.Namespace) -> None:
-    from mviq.cli.paper_output import report
-    from mviq.paper.reproduction import as_markdown, files
+    from mviq.paper.reproduction import as_markdown, reproduction_files
     from mviq.storage import write_files
 
-    try:
-        text = as_markdown(artefact.shows, artefact.claim, made)
-        contents = {**files(made), f"{artefact.name}.md": text}
-        paths = write_files(contents, _place(artefact, options), options.force)
-    except FileExistsError as mistake:
-        raise UsageError(f"paper: {mistake}; use --force to replace it") from None
-    except OSError as mistake:
-        raise UsageError(f"paper: cannot write: {mistake}") from None
-    report(artefact, made, paths)
+    text = as_markdown(artefact.shows, artefact.claim, made)
+    contents = {**reproduction_files(made), f"{artefact.name}.md": text}
+    report(artefact, made, write_files(contents, _place(artefact, options), options.force))
+
+
+def _list_artefacts() -> None:
+    """Print what there is, what it claims and what it costs."""
+    table = Table("name", "shows", "the paper's claim", "cost", show_lines=True)
+    for artefact in ARTEFACTS.values():
+        table.add_row(artefact.name, artefact.shows, artefact.claim, _cost(artefact))
+    console = Console()
+    console.print(table)
+    console.print(f"cost: {TIMES}", highlight=False)
+    console.print("make one with 'mviq paper NAME'; theorems: 'mviq verify'", highlight=False)
+
+
+def _cost(artefact: Artefact) -> str:
+    if artefact.experiment is None:
+        return "seconds"
+    return "\n".join(f"{scale}: {artefact.experiment.cost(scale)}" for scale in SCALES)
+
+
+def report(artefact: Artefact, made: "Reproduction", paths: Sequence[Path]) -> None:
+    """Print the claim, the verdict, every finding, the settings and where the files are."""
+    from mviq.paper.reproduction import ANSWERS, by_claim, whole_verdict
+
+    console = Console(highlight=False)
+    console.print(f"[bold]{artefact.name}[/]: {artefact.shows}")
+    console.print(f"the paper's claim: {artefact.claim}")
+    console.print(f"[bold]verdict: {whole_verdict(made)}[/]")
+    for claim, tests in by_claim(made.findings).items():
+        console.print(f"[bold]{claim}[/]")
+        table = Table.grid(padding=(0, 2, 0, 0))
+        for test in tests:
+            answer = Text(ANSWERS[test.holds], style=_COLOURS[test.holds])
+            table.add_row("", answer, test.where, Text(test.measured))
+        console.print(table)
+    for setting in made.settings:
+        console.print(Padding(setting, (0, 0, 0, 2)), markup=False)
+    for path in paths:
+        print(path)

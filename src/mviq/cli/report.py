@@ -4,7 +4,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mviq.cli.errors import UsageError
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.text import Text
+
+from mviq.cli.common import text_table
 from mviq.reports import FORMATS
 
 if TYPE_CHECKING:  # help must not wait for Matplotlib
@@ -14,7 +18,7 @@ _TITLES = {"interquartile mean": "IQM", "optimality gap": "gap"}
 _LEFT_OUT = ("mean", "median", "area under curve")
 """Columns that 80 characters have no room for, as they have none for the interval of the gap."""
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Make a report of a study, of a directory with runs, or of one run: a page that opens in any browser
 without a network (report.html), the same figures as PNG and SVG with their data as CSV (figures/),
 and the numbers behind them (summary.csv, scores.csv; stability.csv for environments that can be
@@ -27,21 +31,14 @@ solved). A study that is not finished will do: the report says what is missing.
   mviq report studies/demo --metric train --last 5 --out out --format html,csv
 """
 
-_EPILOG = """\
+EPILOG = """\
 Only stored files are read, and the same files give the same report. A report in STUDY/report is
 replaced as a whole; elsewhere a file that exists with other content is left alone unless --force
 is given. docs/reports.md explains the page, docs/statistics.md the numbers.
 """
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the subcommand."""
-    parser = commands.add_parser(
-        "report",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     path = "file or directory of a study, directory of runs or of one run"
     add("path", type=Path, metavar="STUDY", help=path)
@@ -59,14 +56,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add("--format", default=",".join(FORMATS), metavar="LIST", help=f"of {','.join(FORMATS)} (all)")
     add("--force", action="store_true", help="replace files that exist with other content")
     add("--open", action="store_true", help="open the page in the browser")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Make the report, print its table and say where it is."""
     formats = _formats(options.format)
     if options.open and "html" not in formats:
-        raise UsageError("report: --open needs the format html")
+        raise ValueError("--open needs the format html")
     report, paths = _make(options, formats)
     print_summary(report)
     _print_stability(report)
@@ -86,16 +82,15 @@ def _formats(text: str) -> list[str]:
     formats = [name.strip() for name in text.split(",") if name.strip()]
     wrong = [name for name in formats if name not in FORMATS]
     if wrong or not formats:
-        raise UsageError(f"report: --format must be some of {','.join(FORMATS)}, got {text!r}")
+        raise ValueError(f"--format must be some of {','.join(FORMATS)}, got {text!r}")
     return formats
 
 
 def _make(options: argparse.Namespace, formats: list[str]) -> "tuple[Report, list[Path]]":
-    from rich.console import Console
-
+    from mviq.progress import counting
     from mviq.reports.comparison import ReportChoices
-    from mviq.reports.report import files, make_report, remove_others
-    from mviq.storage import check_writable, write_files
+    from mviq.reports.report import make_report, remove_others, report_files
+    from mviq.storage import write_files
 
     own = options.out is None
     choices = ReportChoices(
@@ -107,28 +102,22 @@ def _make(options: argparse.Namespace, formats: list[str]) -> "tuple[Report, lis
         only=options.only,
         without=options.without,
     )
-    try:
-        with Console(stderr=True).status("making the report"):
-            study = _directory(options.path)
-            directory = study / "report" if own else options.out
-            report = make_report(study, choices)
-            check_writable(directory)
-            paths = write_files(files(report, formats), directory, own or options.force)
-            if own:
-                remove_others(directory, paths)
-            return report, paths
-    except FileExistsError as mistake:
-        raise UsageError(f"report: {mistake}; use --force to replace it") from None
-    except (ValueError, OSError) as mistake:
-        raise UsageError(f"report: {mistake}") from None
+    with counting("making the report"):
+        study = _directory(options.path)
+        directory = study / "report" if own else options.out
+        report = make_report(study, choices)
+        paths = write_files(report_files(report, formats), directory, own or options.force)
+        if own:
+            remove_others(directory, paths)
+        return report, paths
 
 
 def _directory(given: Path) -> Path:
     """Return where the files are: of a study file that is where mviq study puts them."""
     if given.is_file():
-        from mviq.studies.file import name_from, read
+        from mviq.studies.study_file import name_from, parse_file
 
-        return Path("studies") / read(given, name_from)
+        return Path("studies") / parse_file(given, name_from)
     if given.is_dir():
         return given
     from mviq.runs.directory import find_run
@@ -138,56 +127,46 @@ def _directory(given: Path) -> Path:
 
 def print_summary(report: "Report") -> None:
     """Print the answer and the summary table."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     from mviq.reports.numbers import UNKNOWN, shown, with_interval
-    from mviq.reports.tables import GAP
+    from mviq.reports.summary_tables import GAP
 
     console = Console(highlight=False)
-    said = report.conclusion
-    console.print(Text(said.headline, style="bold"))
-    for sentence in said.sentences:
+    conclusion = report.conclusion
+    console.print(Text(conclusion.headline, style="bold"))
+    for sentence in conclusion.sentences:
         console.print(Text(sentence))
-    for caution in said.cautions:
+    for caution in conclusion.cautions:
         console.print(Text(caution, style="yellow"))
     columns = [name for name in report.summary.columns if name not in _LEFT_OUT]
-    table = Table(title=Text(f"final scores, {report.comparison.scale.unit}"), box=SIMPLE_HEAD)
-    if report.summary.chances:
-        table.caption = Text(f"P(better): than {report.comparison.baseline}, the baseline")
-    table.add_column("label", overflow="fold")
-    for name in (*columns, "runs"):
-        title = "P(better)" if name.startswith("P(") else _TITLES.get(name, name)
-        table.add_column(title, justify="right", no_wrap=True)
+    titles = ["P(better)" if x.startswith("P(") else _TITLES.get(x, x) for x in columns]
+    rows = []
     for row in report.summary.rows:
         numbers = [(name, row.numbers.get(name, UNKNOWN)) for name in columns]
         cells = [shown(x.estimate) if name == GAP else with_interval(x) for name, x in numbers]
-        label = report.looks[row.label].name
-        table.add_row(*map(Text, [label, *cells, f"{row.runs} of {row.planned}"]))
+        rows.append([report.looks[row.label].name, *cells, f"{row.runs} of {row.planned}"])
+    title = Text(f"final scores, {report.comparison.scale.unit}")
+    table = text_table(
+        ["label", *titles, "runs"], rows, ["label"], no_wrap=True, title=title, box=SIMPLE_HEAD
+    )
+    if report.summary.chances:
+        table.caption = Text(f"P(better): than {report.comparison.baseline}, the baseline")
     console.print(table)
 
 
 def _print_stability(report: "Report") -> None:
     """Print whether learning holds, where an environment can be solved."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     from mviq.reports.numbers import percent, shown, with_interval
 
     for env in dict.fromkeys(row.env for row in report.stability):
-        rows = [row for row in report.stability if row.env == env]
-        table = Table(title=Text(f"second half of {env}"), box=SIMPLE_HEAD)
-        table.add_column("label", overflow="fold")
-        solved = f"{rows[0].solved:g}"
-        for title in ("mean return", f"≥ {solved}", "lowest after", "diverged"):
-            table.add_column(title, justify="right", no_wrap=True)
-        for row in rows:
+        own = [row for row in report.stability if row.env == env]
+        solved = f"{own[0].solved:g}"
+        rows = []
+        for row in own:
             late, share = with_interval(row.late), with_interval(row.share, percent)
             cells = [late, share, shown(row.worst), f"{row.diverged} of {row.runs}"]
-            table.add_row(*map(Text, [report.looks[row.label].name, *cells]))
+            rows.append([report.looks[row.label].name, *cells])
+        columns = ["label", "mean return", f"≥ {solved}", "lowest after", "diverged"]
+        title = Text(f"second half of {env}")
+        table = text_table(columns, rows, ["label"], no_wrap=True, title=title, box=SIMPLE_HEAD)
         table.caption = Text(f"lowest after: lowest evaluation after the first of {solved} or more")
         Console(highlight=False).print(table)

@@ -1,6 +1,9 @@
 """What ``mviq solve`` shows and writes."""
 
 import argparse
+import csv
+import io
+import json
 import math
 import sys
 from dataclasses import asdict, dataclass, field
@@ -8,18 +11,18 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
-from mviq.tabular import MDP, Algorithm, Diagnostics, Solution
+from mviq.cli.common import text_table
+from mviq.drawing.style import render
+from mviq.tabular import MDP, Algorithm, Diagnostics, Record, Solution
 from mviq.tabular.plots import convergence_figure, policy_figure
-from mviq.tabular.results import write_figure, write_history, write_solution, write_summary
 
 _ARROWS = {(0, -1): "←", (1, 0): "↓", (0, 1): "→", (-1, 0): "↑"}
 
 
 @dataclass
 class Job:
-    """One call of the command: what to solve, how, and what has been found so far."""
+    """One call of the command: what to solve, how, and the results so far."""
 
     mdp: MDP
     algorithms: dict[str, Algorithm]
@@ -40,19 +43,16 @@ class Job:
         return f"{self.mdp.name}, {self.options.algorithm}, γ = {self.mdp.discount:g}"
 
 
-def show(job: Job) -> None:
+def show_job(job: Job) -> None:
     """Print the table, and for a map the greedy actions."""
     console = Console() if sys.stdout.isatty() else Console(width=140)
     console.print(f"{job.mdp!r}, {job.options.algorithm}", highlight=False)
-    table = Table()
-    for heading in (
-        "q", "status", "iterations", "residual", "‖Q − Q*‖∞", "greedy value", "policy value",
-        "entropy", "support", "action gap", "R_q", "seconds",
-    ):  # fmt: skip
-        table.add_column(heading, justify="left" if heading == "status" else "right")
-    for label, run in job.runs.items():
-        table.add_row(*_row(job, label, run))
-    console.print(table)
+    columns = (
+        *("q", "status", "iterations", "residual", "‖Q − Q*‖∞", "greedy value", "policy value"),
+        *("entropy", "support", "action gap", "R_q", "seconds"),
+    )
+    rows = [_row(job, label, run) for label, run in job.runs.items()]
+    console.print(text_table(columns, rows, left=["status"]))
     if job.optimum is not None:
         console.print(f"optimal value from the start: {job.optimum:.6g}", highlight=False)
     for label, run in job.runs.items():
@@ -94,17 +94,52 @@ def _show_maps(job: Job, console: Console) -> None:
         console.print("\n".join(" ".join(row) for row in tiles), highlight=False, markup=False)
 
 
-def write(job: Job) -> None:
-    """Write the files of ``--out``."""
-    out = job.options.out
-    out.mkdir(parents=True, exist_ok=True)
-    write_summary(out / "summary.json", _summary(job))
-    write_history(out / "history.csv", job.runs)
-    for label, run in job.runs.items():
-        write_solution(out / _solution_name(job.algorithms[label]), run)
-    write_figure(out / "convergence.png", convergence_figure(job.runs, job.title, job.optimum))
+def job_files(job: Job) -> dict[str, bytes]:
+    """Return the files of ``--out`` by name: JSON, CSV, NumPy arrays and pictures."""
+    convergence = convergence_figure(job.runs, job.title, job.optimum)
+    contents = {
+        "summary.json": _json(_summary(job)),
+        "history.csv": _history(job.runs),
+        **{_solution_name(job.algorithms[label]): _arrays(run) for label, run in job.runs.items()},
+        "convergence.png": render(convergence, "png"),
+    }
     if job.mdp.grid is not None:
-        write_figure(out / "policy.png", policy_figure(job.mdp, job.runs, job.title))
+        contents["policy.png"] = render(policy_figure(job.mdp, job.runs, job.title), "png")
+    return contents
+
+
+def _json(summary: dict[str, Any]) -> bytes:
+    """Return JSON; what is not a number becomes null, infinity the text ``"inf"``."""
+    text = json.dumps(_plain(summary), indent=2, ensure_ascii=False, allow_nan=False)
+    return (text + "\n").encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
+
+
+def _history(runs: dict[str, Solution]) -> bytes:
+    """Return one row per iteration and run; a field that was not computed is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["run", *Record._fields])
+    for label, run in runs.items():
+        for record in run.history:
+            writer.writerow([label, *("" if math.isnan(field) else field for field in record)])
+    return text.getvalue().encode()
+
+
+def _arrays(run: Solution) -> bytes:
+    """Return Q, V and policy; ``numpy.load(path, allow_pickle=False)`` reads them."""
+    file = io.BytesIO()
+    np.savez_compressed(file, q_values=run.q_values, values=run.values, policy=run.policy)
+    return file.getvalue()
 
 
 def _solution_name(point: Algorithm) -> str:

@@ -5,14 +5,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mviq.cli.engines import add_session_options, saying, session_options
-from mviq.studies.directory import StudyDirectory
-from mviq.studies.tuning.file import Search, read_search, with_trials
+from rich.console import Console
+from rich.text import Text
+
+from mviq.cli.common import text_table
+from mviq.cli.engines import add_session_options, session_options
+from mviq.studies.study_directory import StudyDirectory
+from mviq.studies.tuning.search_file import Search, read_search, with_trials
 
 if TYPE_CHECKING:
     from mviq.studies.running import Options
-    from mviq.studies.tuning.curves import Judge
-    from mviq.studies.tuning.results import Outcome
+    from mviq.studies.tuning.results import SearchOutcome
+    from mviq.studies.tuning.trial_scores import Judge
 
 SHOWN = 10  # trials of the table
 
@@ -69,20 +73,22 @@ def _dry_run(search: Search, directory: StudyDirectory, options: "Options") -> i
     from mviq.studies.tuning.search import at_most, prepare_search
 
     with engine_of(options) as engine:
-        trials, work = prepare_search(search, directory, options, engine, saying(options.quiet))
+        trials, work = prepare_search(search, directory, options, engine)
     print(f"left to do: {at_most(trials, work)}")
     check_limits(search.study.budget, work, directory, options)
     return 0
 
 
 def _search(search: Search, directory: StudyDirectory, options: "Options", judge: "Judge") -> int:
+    from mviq.reports.tuning import tuning_files
+    from mviq.storage import write_files
     from mviq.studies.running import engine_of
     from mviq.studies.tuning.search import tune
 
     with engine_of(options) as engine:
-        outcome = tune(search, directory, options, engine, judge, saying(options.quiet))
+        outcome = tune(search, directory, options, engine, judge)
     place = directory.path / "tuning"
-    paths = _write(outcome, place)
+    paths = write_files(tuning_files(outcome), place, force=True)
     _print(outcome, place)
     for path in paths:
         print(path)
@@ -91,28 +97,12 @@ def _search(search: Search, directory: StudyDirectory, options: "Options", judge
     return outcome.exit_code
 
 
-def _write(outcome: "Outcome", place: Path) -> list[Path]:
-    from mviq.reports.tuning import files
-    from mviq.storage import write_files
-
-    return write_files(files(outcome), place, force=True)
-
-
-def _print(outcome: "Outcome", place: Path) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
+def _print(outcome: "SearchOutcome", place: Path) -> None:
     from mviq.reports.tuning import ranking, sentences
 
     console = Console(highlight=False)
     columns, rows = ranking(outcome, SHOWN)
     if rows:
-        table = Table(box=None, pad_edge=False)
-        for title in columns:
-            table.add_column(Text(title), justify="right")
-        for row in rows:
-            table.add_row(*map(Text, row))
-        console.print(table)
+        console.print(text_table(columns, rows, box=None, pad_edge=False))
     for sentence in sentences(outcome, place):
         console.print(Text(sentence), soft_wrap=True)

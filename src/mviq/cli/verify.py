@@ -1,7 +1,6 @@
 """``mviq verify``: every statement of the paper, measured."""
 
 import argparse
-import difflib
 import json
 import math
 import os
@@ -10,15 +9,17 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from mviq.cli.errors import UsageError
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mviq.messages import did_you_mean
 
 if TYPE_CHECKING:  # the real imports wait until the command runs: help must not load torch
-    from rich.table import Table
-    from rich.text import Text
-
     from mviq.paper.theorems import Check, Statement
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Measure every theorem, lemma and basic fact of the paper.
 
 Each row of the table shows what the paper claims, in which convention of q and where it was
@@ -29,7 +30,7 @@ entropic index (1 softmax, 2 sparsemax); the physics convention is 2 − q.
 The exit code is 0 if every corrected statement holds, and 1 if one does not.
 """
 
-_EXAMPLES = """\
+EPILOG = """\
 examples:
   mviq verify                          all statements: seconds, once mviq has compiled itself
   mviq verify --only theorem-2         those whose name starts with theorem-2
@@ -40,14 +41,7 @@ examples:
 _PIPED_WIDTH = 120  # columns, where there is no terminal to ask
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the subcommand."""
-    parser = commands.add_parser(
-        "verify",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--only",
         metavar="NAME",
@@ -60,14 +54,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     output.add_argument(
         "--markdown", action="store_true", help="print the errata only, as a Markdown table"
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Measure, print, and return 0 iff every corrected statement holds."""
-    from mviq.tabular.threads import one_thread
+    from mviq.threads import threads
 
-    with one_thread():
+    with threads(1):
         statements = _measure(_select(options.only))
     if options.json:
         print(json.dumps(_as_data(statements), indent=2, ensure_ascii=False))
@@ -85,21 +78,20 @@ def _select(names: Sequence[str]) -> "list[Check]":
     known = [name_of(check) for check in CHECKS]
     for name in names:
         if not name or not any(other.startswith(name) for other in known):
-            (closest,) = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-            raise UsageError(
-                f"verify: no statement {name!r}; closest: {closest!r} ('mviq verify' lists all)"
-            )
+            hint = did_you_mean(name, known)
+            raise ValueError(f"no statement {name!r}{hint} ('mviq verify' lists all)")
     return [check for check in CHECKS if not names or name_of(check).startswith(tuple(names))]
 
 
 def _measure(checks: "Sequence[Check]") -> "list[Statement]":
-    from rich.console import Console
-    from rich.progress import track
+    from mviq.progress import counting
 
-    console = Console(stderr=True)
-    hidden = not console.is_terminal
-    steps = track(checks, "measuring", console=console, transient=True, disable=hidden)
-    return [check() for check in steps]
+    statements: list[Statement] = []
+    with counting("measuring", len(checks)) as tell:
+        for check in checks:
+            statements.append(check())
+            tell(len(statements))
+    return statements
 
 
 def _as_data(statements: "Sequence[Statement]") -> dict[str, object]:
@@ -117,7 +109,6 @@ def _as_data(statements: "Sequence[Statement]") -> dict[str, object]:
 
 
 def _print_table(statements: "Sequence[Statement]") -> None:
-    from rich.console import Console
 
     console = Console(highlight=False)
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
@@ -126,9 +117,7 @@ def _print_table(statements: "Sequence[Statement]") -> None:
     console.print(_summary(statements), markup=False)
 
 
-def _table(statements: "Sequence[Statement]") -> "Table":
-    from rich import box
-    from rich.table import Table
+def _table(statements: "Sequence[Statement]") -> Table:
 
     table = Table(box=box.SIMPLE_HEAD, show_lines=True, expand=True)
     table.add_column("statement", ratio=4, overflow="fold")
@@ -140,9 +129,8 @@ def _table(statements: "Sequence[Statement]") -> "Table":
     return table
 
 
-def _cells(statement: "Statement") -> "list[Text]":
+def _cells(statement: "Statement") -> list[Text]:
     """Return a row; text, not markup, because the formulas have brackets of their own."""
-    from rich.text import Text
 
     colour = "green" if statement.printed_holds else "yellow" if statement.only_for else "red"
     place = f"({_CONVENTIONS[statement.convention]}: {statement.where})"

@@ -3,10 +3,10 @@
 import argparse
 from pathlib import Path
 
-from mviq.cli.errors import UsageError
+from mviq.cli.common import add_run_argument
 from mviq.cli.evaluate import add_model_options, open_agent
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Let the agent of a run play one episode: in a window, or where there is no screen as a film in the
 run's directory.
 
@@ -15,44 +15,27 @@ run's directory.
 """
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the subcommand."""
-    parser = commands.add_parser(
-        "watch",
-        description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "path", type=Path, metavar="RUN", help="its directory, or the beginning of its name"
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_run_argument(parser)
     parser.add_argument("--film", type=Path, metavar="FILE", help="write an .mp4 or .gif instead")
     parser.add_argument(
         "--policy", action="store_true", help="act by the policy π instead of greedily"
     )
     add_model_options(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show an episode."""
-    from mviq.runs.building import threads
-    from mviq.runs.directory import RunError
     from mviq.runs.evaluation import Way
-    from mviq.runs.video import film, has_screen
-    from mviq.runs.window import show
+    from mviq.runs.video import film, has_screen, show_episode
+    from mviq.threads import threads
 
-    directory, config, agent, seed = open_agent(options, "watch")
+    directory, config, agent, seed = open_agent(options)
     way: Way = "policy" if options.policy else "greedy"
     window = options.film is None and has_screen()
     file = options.film or directory.videos / f"watch_{seed}.mp4"
-    try:
-        with threads(config.threads):
-            played = (agent, config, seed)
-            episode = show(*played, way) if window else film(*played, file, way)
-    except (ValueError, RunError) as mistake:
-        raise UsageError(f"watch: {mistake}") from None
-    except OSError as mistake:
-        raise UsageError(f"watch: cannot write {file}: {mistake.strerror}") from None
+    with threads(config.threads):
+        played = (agent, config, seed)
+        episode = show_episode(*played, way) if window else film(*played, file, way)
     where = "" if window else f": {file}"
     print(f"return {episode.total:g} after {episode.length} steps{where}")
     return 0

@@ -109,7 +109,7 @@ def short_names(names: Sequence[str]) -> list[str]:
 
 def _short(name: str) -> str:
     """Return a long name with short settings, then without its middle: its end sets it apart."""
-    for shorter in (name, _SETTING.sub(lambda found: _SYMBOLS[found[1]], name)):
+    for shorter in (name, _SETTING.sub(lambda match: _SYMBOLS[match[1]], name)):
         if len(shorter) <= 2 * _HALF + 1:
             return shorter
     return f"{shorter[:_HALF]}…{shorter[-_HALF:]}"

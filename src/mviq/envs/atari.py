@@ -154,7 +154,6 @@ class AtariVecEnv(VecEnv):
         self._actions: Array = np.zeros(n_envs, np.int64)
 
     def reset(self) -> Array:
-        """Begin all games anew."""
         seeds = None if self._seeds[0] is None else np.array(self._seeds)
         observations, info = self.games.reset(seed=seeds)
         self._reset_seeds()
@@ -164,11 +163,9 @@ class AtariVecEnv(VecEnv):
         return np.asarray(observations)
 
     def step_async(self, actions: Array) -> None:
-        """Take note of the actions."""
         self._actions = np.asarray(actions)
 
     def step_wait(self) -> VecEnvStepReturn:
-        """Play one step of every game."""
         observations, rewards, terminated, truncated, info = self.games.step(self._actions)
         self._seen = observations
         over = terminated | truncated
@@ -198,7 +195,6 @@ class AtariVecEnv(VecEnv):
         return summary
 
     def close(self) -> None:
-        """Close all games."""
         self.games.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:

@@ -1,4 +1,4 @@
-"""One function makes any environment by its Gymnasium id."""
+"""Create any environment by its Gymnasium id."""
 
 from dataclasses import replace
 from functools import partial

@@ -1,4 +1,4 @@
-"""Which environments there are, and what is said when there is none of a name."""
+"""The known environment ids, and suggestions for an unknown one."""
 
 import difflib
 import importlib
@@ -68,8 +68,8 @@ def _import(module: str, env_id: str) -> None:
     try:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
-        found = f"there is no module {error.name!r}, which {env_id!r} needs"
-        raise ValueError(f"{found}: install it, or name its directory in PYTHONPATH") from error
+        missing = f"there is no module {error.name!r}, which {env_id!r} needs"
+        raise ValueError(f"{missing}: install it, or name its directory in PYTHONPATH") from error
 
 
 def _closest(wanted: str, known: list[str]) -> list[str]:
@@ -95,8 +95,8 @@ def _bare(env_id: str) -> str:
 
 
 def _version(env_id: str) -> int:
-    found = re.search(r"-v(\d+)$", env_id)
-    return int(found[1]) if found else -1
+    version = re.search(r"-v(\d+)$", env_id)
+    return int(version[1]) if version else -1
 
 
 def _is_old_atari(env_id: str) -> bool:

@@ -63,7 +63,6 @@ class MinAtarEnv(gym.Env[Observation, np.int64]):
         return self._observe(), {}
 
     def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Play one step."""
         reward, over = self.game.act(self.actions[action])
         return self._observe(), float(reward), bool(over), False, {}
 

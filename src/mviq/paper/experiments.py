@@ -5,14 +5,14 @@ is silent the choice is ours and said here.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from mviq.env_families import MINATAR, MINATAR_GAMES, family_of
 
-Scale: TypeAlias = Literal["smoke", "small", "full"]
-SCALES: tuple[Scale, ...] = get_args(Scale)
+StudyScale: TypeAlias = Literal["smoke", "small", "full"]
+SCALES: tuple[StudyScale, ...] = get_args(StudyScale)
 TIMES = "smoke takes about a minute, small about an hour on two cores; full is for a cluster"
 
 GAMES = (
@@ -35,26 +35,26 @@ class Experiment:
 
     name: str
     common: Mapping[str, Any]
-    scales: Mapping[Scale, Mapping[str, Any]]
-    remarks: Mapping[Scale, str]
+    scales: Mapping[StudyScale, Mapping[str, Any]]
+    remarks: Mapping[StudyScale, str]
     """What a reader must know about a scale."""
 
-    def at(self, scale: Scale) -> dict[str, Any]:
+    def at(self, scale: StudyScale) -> dict[str, Any]:
         """Return the study at a scale, as a study file has it."""
         own = self.scales[scale]
         settings = {**self.common.get("settings", {}), **own.get("settings", {})}
         return {"name": f"{self.name}-{scale}", **self.common, **own, "settings": settings}
 
-    def stand_in(self, scale: Scale) -> str:
+    def stand_in(self, scale: StudyScale) -> str:
         """Say it where a scale has other environments than the paper.
 
-        >>> ATARI.stand_in("small"), ATARI.stand_in("full")
+        >>> ATARI_COMPARISON.stand_in("small"), ATARI_COMPARISON.stand_in("full")
         ('on MinAtar in the place of Atari', '')
         """
         small = family_of(self.at(scale)["environments"][0]) is MINATAR
         return "on MinAtar in the place of Atari" if small else ""
 
-    def cost(self, scale: Scale) -> str:
+    def cost(self, scale: StudyScale) -> str:
         """Return how many runs a scale has, and how many steps each.
 
         >>> CARTPOLE_Q.cost("full")
@@ -66,86 +66,73 @@ class Experiment:
         return f"{runs} runs of {study['settings']['total_steps']:,} steps"
 
 
-_TABLE_1 = "Table 1; 2.5e5 steps as in the text, the table says 5e5"
-
-CARTPOLE_Q = Experiment(
-    name="cartpole-q",
-    common={
-        "description": "MVI(q) on CartPole-v1 for q = 2, 3, 4, 5 (Figure 3)",
-        "environments": ["CartPole-v1"],
-        "algorithms": [{"label": f"q={q}", "algorithm": "mvi", "q": q} for q in (2, 3, 4, 5)],
-        "settings": {"total_steps": 250_000, "log_every": 2_500, "eval_every": 2_500},
-    },
-    scales={
-        "smoke": {
-            "seeds": 1,
-            "settings": {"total_steps": 1_600, "log_every": 200, "eval_every": 400, "hidden": [64]},
+def _classic_control(
+    name: str,
+    description: str,
+    env: str,
+    algorithms: Sequence[Mapping[str, Any]],
+    seeds: Mapping[StudyScale, int],
+    smoke: Mapping[str, int],
+    remark: str = "",
+    **more: str,
+) -> Experiment:
+    """Return a study on CartPole or Acrobot, which differ in little but their seeds."""
+    return Experiment(
+        name,
+        common={
+            "description": description,
+            **more,
+            "environments": [env],
+            "algorithms": algorithms,
+            "settings": {"total_steps": 250_000, "log_every": 2_500, "eval_every": 2_500},
         },
-        "small": {"seeds": 5, "settings": {"total_steps": 100_000}},
-        "full": {"seeds": 50},
-    },
-    remarks={
-        "smoke": "a network of 64 units, 1600 steps: nothing is learnt",
-        "small": "5 seeds and 1e5 steps instead of 50 and 2.5e5",
-        "full": _TABLE_1,
-    },
+        scales={
+            "smoke": {"seeds": seeds["smoke"], "settings": {**smoke, "hidden": [64]}},
+            "small": {"seeds": seeds["small"], "settings": {"total_steps": 100_000}},
+            "full": {"seeds": seeds["full"]},
+        },
+        remarks={
+            "smoke": f"a network of 64 units, {smoke['total_steps']} steps: nothing is learnt",
+            "small": f"{seeds['small']} seeds and 1e5 steps instead of {seeds['full']} and 2.5e5",
+            "full": f"Table 1; 2.5e5 steps as in the text, the table says 5e5{remark}",
+        },
+    )
+
+
+CARTPOLE_Q = _classic_control(
+    "cartpole-q",
+    "MVI(q) on CartPole-v1 for q = 2, 3, 4, 5 (Figure 3)",
+    "CartPole-v1",
+    [{"label": f"q={q}", "algorithm": "mvi", "q": q} for q in (2, 3, 4, 5)],
+    seeds={"smoke": 1, "small": 5, "full": 50},
+    smoke={"total_steps": 1_600, "log_every": 200, "eval_every": 400},
 )
 
-CARTPOLE_NAIVE = Experiment(
-    name="cartpole-naive",
-    common={
-        "description": "The action gap against a naive q-logarithm at q = 2 (Figure 6, left)",
-        "baseline": "naive",
-        "environments": ["CartPole-v1"],
-        "algorithms": [
-            {"label": "MVI(2)", "algorithm": "mvi", "q": 2, "form": "gap"},
-            {"label": "naive", "algorithm": "mvi", "q": 2, "form": "naive_log", "clip": None},
-        ],
-        "settings": {"total_steps": 250_000, "log_every": 2_500, "eval_every": 2_500},
-    },
-    scales={
-        "smoke": {
-            "seeds": 2,
-            "settings": {"total_steps": 1_600, "log_every": 200, "eval_every": 400, "hidden": [64]},
-        },
-        "small": {"seeds": 10, "settings": {"total_steps": 100_000}},
-        "full": {"seeds": 50},
-    },
-    remarks={
-        "smoke": "a network of 64 units, 1600 steps: nothing is learnt",
-        "small": "10 seeds and 1e5 steps instead of 50 and 2.5e5",
-        "full": _TABLE_1,
-    },
+CARTPOLE_NAIVE = _classic_control(
+    "cartpole-naive",
+    "The action gap against a naive q-logarithm at q = 2 (Figure 6, left)",
+    "CartPole-v1",
+    [
+        {"label": "MVI(2)", "algorithm": "mvi", "q": 2, "form": "gap"},
+        {"label": "naive", "algorithm": "mvi", "q": 2, "form": "naive_log", "clip": None},
+    ],
+    seeds={"smoke": 2, "small": 10, "full": 50},
+    smoke={"total_steps": 1_600, "log_every": 200, "eval_every": 400},
+    baseline="naive",
 )
 
-ACROBOT_Q = Experiment(
-    name="acrobot-q",
-    common={
-        "description": "MVI(q) on Acrobot-v1 for several q (Figure 6, right)",
-        "baseline": "q=1",
-        "environments": ["Acrobot-v1"],
-        "algorithms": [{"label": f"q={q}", "algorithm": "mvi", "q": q} for q in (1, 2, 3, 4, 5)],
-        "settings": {"total_steps": 250_000, "log_every": 2_500, "eval_every": 2_500},
-    },
-    scales={
-        "smoke": {
-            "seeds": 1,
-            "settings": {
-                **{"total_steps": 1_200, "log_every": 400, "eval_every": 600},
-                **{"eval_episodes": 1, "hidden": [64]},
-            },
-        },
-        "small": {"seeds": 4, "settings": {"total_steps": 100_000}},
-        "full": {"seeds": 50},
-    },
-    remarks={
-        "smoke": "a network of 64 units, 1200 steps: nothing is learnt",
-        "small": "4 seeds and 1e5 steps instead of 50 and 2.5e5",
-        "full": f"{_TABLE_1}; the paper tunes every q and does not say to what: ours share τ and α",
-    },
+ACROBOT_Q = _classic_control(
+    "acrobot-q",
+    "MVI(q) on Acrobot-v1 for several q (Figure 6, right)",
+    "Acrobot-v1",
+    [{"label": f"q={q}", "algorithm": "mvi", "q": q} for q in (1, 2, 3, 4, 5)],
+    seeds={"smoke": 1, "small": 4, "full": 50},
+    smoke={"total_steps": 1_200, "log_every": 400, "eval_every": 600, "eval_episodes": 1},
+    remark="; the paper tunes every q and does not say to what: ours share τ and α",
+    baseline="q=1",
 )
 
-ATARI = Experiment(
+ATARI_COMPARISON = Experiment(
     name="atari",
     common={
         "description": "MVI(2) against M-VI and Tsallis-VI on Atari (Figures 4, 5 and 7)",

@@ -1,4 +1,4 @@
-"""Curves along q: what figures 1 and 2 are made of, and how it looks."""
+"""Curves for several q: the data of figures 1 and 2, and how they are drawn."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -6,7 +6,7 @@ upper row is the paper's figure, the lower row its counterpart in mviq's convent
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from matplotlib.axes import Axes
@@ -25,6 +25,7 @@ from mviq.paper.family_curves import (
     two_rows,
 )
 from mviq.paper.reproduction import Finding, Reproduction
+from mviq.paper.theorems.samples import Deformed, slope
 from mviq.tsallis import exp_q, exp_q_physics, log_q, log_q_physics
 
 INDICES = (1, 2, 3, 4, 5)
@@ -33,8 +34,6 @@ SETTINGS = (
     f"q = 1 to 5; π is the density of N({MEAN:g}, {DEVIATION:g}); slopes by differentiation",
     "physics: ln_q x = (x^(1−q) − 1)/(1−q), the paper's eq. (2); mviq: (x^(q−1) − 1)/(q−1)",
 )
-
-Deformed = Callable[[Tensor, float], Tensor]
 
 
 def make() -> Reproduction:
@@ -57,12 +56,6 @@ def component(x: Tensor, q: float) -> Tensor:
     """Return −π ln_q π at the density π(x) of the figure: the integrand of its Tsallis entropy."""
     density = gaussian(x, MEAN, DEVIATION)
     return -density * log_q(density, q)
-
-
-def slope(function: Deformed, x: Tensor, q: float) -> Tensor:
-    """Return the derivative in x of a function of x and q, at every point of a grid."""
-    x = x.clone().requires_grad_()
-    return torch.autograd.grad(function(x, q).sum(), x)[0]
 
 
 def compute() -> list[FamilyCurve]:

@@ -25,7 +25,7 @@ from mviq.paper.learning import (
 from mviq.paper.reproduction import Finding, Reproduction
 from mviq.reports.reading import StudyData
 from mviq.reports.statistics import Interval, interval, mean
-from mviq.reports.statistics.checks import Array
+from mviq.reports.statistics.score_checks import Array
 
 GAP, RESIDUAL = "tsallis/gap_minus_log", "tsallis/residual"
 TITLES = {GAP: r"$Q-\mathcal{M}_qQ-\ln_q\pi$", RESIDUAL: "$R_q$"}

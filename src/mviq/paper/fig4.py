@@ -21,7 +21,7 @@ from mviq.paper.learning import (
 from mviq.paper.reproduction import Finding, Reproduction
 from mviq.reports.reading import StudyData
 from mviq.reports.statistics import task_means
-from mviq.reports.statistics.checks import Array
+from mviq.reports.statistics.score_checks import Array
 
 OURS = "MVI(2)"
 SHOWN = 8

@@ -25,7 +25,7 @@ from mviq.reports.statistics import (
     percent_improvement,
     referenced_improvement,
 )
-from mviq.reports.statistics.checks import Array
+from mviq.reports.statistics.score_checks import Array
 
 BASELINES = (M_VI, TSALLIS_VI)
 LARGE, DOUBLE, EQUAL = 150.0, 50.0, 20.0
@@ -41,7 +41,7 @@ SETTINGS = (
 
 
 @dataclass(frozen=True)
-class Improvement:
+class GameImprovements:
     """The improvement over a baseline in the games where it is a number."""
 
     baseline: str
@@ -69,7 +69,7 @@ def make(data: StudyData) -> Reproduction:
     return Reproduction("fig5", figure, Data(columns, rows), settings, findings)
 
 
-def _panel(over: Improvement) -> Panel:
+def _panel(over: GameImprovements) -> Panel:
     best_first = np.argsort(-over.percent.estimate)
     columns = (x[best_first] for x in (over.percent.estimate, over.percent.low, over.percent.high))
     series = Series(OURS, tuple(short(over.games[i]) for i in best_first), *columns)
@@ -96,7 +96,7 @@ def short(name: str) -> str:
     return ATARI.game(name) if family_of(name) is ATARI else name
 
 
-def _improvement(results: Learning, baseline: str) -> Improvement:
+def _improvement(results: Learning, baseline: str) -> GameImprovements:
     ours, theirs = results.last(OURS), results.last(baseline)
     every = interval(percent_improvement, ours, theirs, per_task=True)
     known = ~np.isnan(every.estimate)
@@ -111,14 +111,14 @@ def _improvement(results: Learning, baseline: str) -> Improvement:
         *_named(f"left out over {baseline}, no score or a baseline of zero", left_out),
         *_named(f"no interval over {baseline}, the baseline can be zero", unsure),
     )
-    return Improvement(baseline, games, ours, theirs, percent, notes)
+    return GameImprovements(baseline, games, ours, theirs, percent, notes)
 
 
 def _named(what: str, games: Sequence[str]) -> list[str]:
     return [f"{what}: {', '.join(map(short, games))}"] if games else []
 
 
-def _rows(over: Improvement) -> list[tuple[str, str, float, float, float, float]]:
+def _rows(over: GameImprovements) -> list[tuple[str, str, float, float, float, float]]:
     numbers = over.percent.estimate, over.percent.low, over.percent.high, _referenced(over)
     return [
         (over.baseline, over.games[i], *(float(column[i]) for column in numbers))
@@ -126,7 +126,7 @@ def _rows(over: Improvement) -> list[tuple[str, str, float, float, float, float]
     ]
 
 
-def _referenced(over: Improvement) -> Array:
+def _referenced(over: GameImprovements) -> Array:
     """Return the improvement in percent of the range from random to human play, or NaN."""
     references = [one for env in over.games if (one := reference_of(env)) is not None]
     if not references or len(references) < len(over.games):
@@ -144,7 +144,7 @@ def _counts(percent: Array) -> str:
     )
 
 
-def _better_than_worse(over: Improvement) -> Finding:
+def _better_than_worse(over: GameImprovements) -> Finding:
     claim = "better in more games than worse"
 
     def balance(percent: Array) -> Array:
@@ -153,7 +153,7 @@ def _better_than_worse(over: Improvement) -> Finding:
     return _share(over, claim, "share of better minus share of worse", balance, (-1.0, 1.0), 0.0)
 
 
-def _doubles(over: Improvement) -> Finding:
+def _doubles(over: GameImprovements) -> Finding:
     claim = "improved by over 100 % in more than half of the games"
 
     def share(percent: Array) -> Array:
@@ -163,7 +163,7 @@ def _doubles(over: Improvement) -> Finding:
 
 
 def _share(
-    over: Improvement,
+    over: GameImprovements,
     claim: str,
     what: str,
     of_percent: Callable[[Array], Array],

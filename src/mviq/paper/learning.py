@@ -27,7 +27,7 @@ from mviq.reports.statistics import (
     probability_of_improvement,
     task_means,
 )
-from mviq.reports.statistics.checks import Array
+from mviq.reports.statistics.score_checks import Array
 from mviq.runs.records import final_score
 
 
@@ -63,7 +63,7 @@ class Learning:
 
 
 def learning(data: StudyData, metric: str = "eval", which: Which = "ended") -> Learning:
-    """Read a metric of a study; what is missing or broken off stands in the notes.
+    """Read a metric of a study; missing and unfinished runs are listed in the notes.
 
     A label of which nothing is known, because all its runs diverged too early, keeps its place.
     """
@@ -92,7 +92,7 @@ def _unknown(other: Aligned) -> Aligned:
 
 
 def _troubles(data: StudyData, used: Collection[Run]) -> list[str]:
-    """Say for every label how many of its runs did not finish, and why one of them did not."""
+    """Return, for each label, how many of its runs did not finish, with one reason."""
     total = Counter(run.label for run in data.runs)
     groups: dict[tuple[str, str, str], list[Run]] = {}
     for run in data.runs:

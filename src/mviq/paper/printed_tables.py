@@ -103,7 +103,7 @@ def _table(name: str, columns: Mapping[str, tuple[Sequence[Setting], Config]]) -
 
 
 class _Pictures(gymnasium.Env[Any, Any]):
-    """An environment of which nothing is needed but its spaces: those of an Atari game."""
+    """A stub environment with the spaces of an Atari game."""
 
     action_space = spaces.Discrete(4)
     observation_space = spaces.Box(0, 255, (4, 84, 84), np.uint8)

@@ -1,12 +1,13 @@
-"""An artefact of the paper made again: picture, numbers, and whether its claims hold."""
+"""A reproduced artefact of the paper: picture, numbers, and whether its claims hold."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from matplotlib.figure import Figure
 
 from mviq.drawing.panels import Cell, csv_bytes
 from mviq.drawing.style import pictures
+from mviq.paper.experiments import Experiment, StudyScale
 
 ANSWERS = {True: "agrees", False: "does not", None: "not decided"}
 """What a test of a claim can say."""
@@ -33,7 +34,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """An artefact made again, its numbers, the settings used and what was found."""
+    """A reproduced artefact: its numbers, the settings used and the findings."""
 
     name: str
     figure: Figure | None
@@ -71,6 +72,23 @@ def verdict(findings: Iterable[Finding]) -> str:
     return begin + "; ".join(_only(claim, tests) for claim, tests in open_ones.items())
 
 
+def at_scale(made: Reproduction, experiment: Experiment, scale: StudyScale) -> Reproduction:
+    """Return a reproduction from runs at a scale: no more certain than the scale allows.
+
+    At scale ``smoke`` nothing is decided.
+    """
+    findings = made.findings
+    if scale == "smoke":
+        findings = [replace(finding, holds=None) for finding in findings]
+    remark = f"scale {scale}: {experiment.cost(scale)}; {experiment.remarks[scale]}"
+    return replace(
+        made,
+        settings=(remark, *made.settings),
+        findings=findings,
+        proviso=experiment.stand_in(scale),
+    )
+
+
 def whole_verdict(made: Reproduction) -> str:
     """Return the verdict with its proviso."""
     return verdict(made.findings) + (f", {made.proviso}" if made.proviso else "")
@@ -97,7 +115,7 @@ def by_claim(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
 
 
 def _only(claim: str, tests: Sequence[Finding]) -> str:
-    """Say where a claim holds and where that is not decided; elsewhere it does not."""
+    """Describe where a claim holds and where it is undecided."""
     holds, undecided, refuted = (_places(tests, answer) for answer in (True, None, False))
     said = []
     if holds:
@@ -117,7 +135,7 @@ def _places(tests: Sequence[Finding], answer: bool | None) -> str:
     return f"for {' and '.join(places)}" if places else ""
 
 
-def files(made: Reproduction) -> dict[str, bytes]:
+def reproduction_files(made: Reproduction) -> dict[str, bytes]:
     """Return the picture (PNG, SVG) and its numbers (CSV) by file name; same input, same bytes."""
     contents = {f"{made.name}.csv": csv_bytes(made.data.columns, made.data.rows)}
     return contents if made.figure is None else contents | pictures(made.name, made.figure)

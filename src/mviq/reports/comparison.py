@@ -9,16 +9,14 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from mviq.reports.averaging import complete, left_out, some
 from mviq.reports.reading import SCORES, Run, StudyData
 from mviq.reports.scales import Scale, scale_of
-from mviq.reports.selection import baseline_of, restricted, wishes
+from mviq.reports.selection import baseline_of, complete, left_out, restricted, some, wishes
 from mviq.reports.statistics import Aligned, align, area_under_curve, comparable
-from mviq.reports.statistics.checks import Array, check_at_least, check_choice
-from mviq.runs.records import final_score
+from mviq.reports.statistics.score_checks import Array, check_at_least, check_choice
+from mviq.runs.records import ScoreKind, final_score
 
 Which: TypeAlias = Literal["ended", "finished", "all"]
-Measure: TypeAlias = Literal["final", "area"]
 FEW_RUNS = 5  # docs/statistics.md: fewer are for a look, not for a comparison
 
 
@@ -108,16 +106,16 @@ class Comparison:
         every = len(self.shared) == len(self.study.envs)
         return "all environments" if every else some([e.env for e in self.shared])
 
-    def scaled(self, measure: Measure) -> dict[str, Array]:
+    def scaled(self, measure: ScoreKind) -> dict[str, Array]:
         """Return scores ``(runs, shared environments)`` by ranked label, on one scale."""
         if not self.shared:
             return {}
         return {label: self.scale.apply(self._scores(label, measure)) for label in self.ranked}
 
-    def _scores(self, label: str, measure: Measure) -> Array:
+    def _scores(self, label: str, measure: ScoreKind) -> Array:
         return self.stacked(label, [self._raw(env, label, measure) for env in self.shared])
 
-    def score(self, run: Run, measure: Measure) -> float:
+    def score(self, run: Run, measure: ScoreKind) -> float:
         """Return the raw score of one run, NaN if it has none."""
         for env in self.environments:
             if env.env == run.env and run.label in env.curves:
@@ -125,7 +123,7 @@ class Comparison:
                 return float(self._raw(env, run.label, measure)[place])
         return np.nan
 
-    def _raw(self, env: Environment, label: str, measure: Measure) -> Array:
+    def _raw(self, env: Environment, label: str, measure: ScoreKind) -> Array:
         return env.final(label, self.choices) if measure == "final" else env.area(label)
 
     def stacked(self, label: str, columns: Sequence[Array]) -> Array:

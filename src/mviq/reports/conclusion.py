@@ -1,4 +1,4 @@
-"""The answer of a study in a few sentences: who is ahead, by how much, and how sure that is."""
+"""The conclusion of a study in a few sentences: which label leads, by how much, how certain."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from mviq.messages import counted
 from mviq.reports.comparison import FEW_RUNS, Comparison
-from mviq.reports.numbers import counted, signed, with_interval
+from mviq.reports.numbers import signed, with_interval
 from mviq.reports.statistics import Interval, interquartile_mean, interval
-from mviq.reports.statistics.checks import Array
-from mviq.reports.tables import IQM, Summary
+from mviq.reports.statistics.score_checks import Array
+from mviq.reports.summary_tables import IQM, Summary
 
 SEPARABLE = 4  # with fewer, runs of equal labels lie apart by chance too often to say anything
 MANY_LABELS = 5
@@ -81,7 +82,7 @@ def _fewest(summary: Summary, *labels: str) -> int:
 
 
 def _decided(difference: Interval, fewest: int) -> tuple[bool, str]:
-    """Return whether a difference is more than luck of the seeds, and why."""
+    """Return whether a difference is beyond the variation between seeds, and why."""
     if np.isnan(difference.low):
         return False, "with one run there is no telling how sure that is."
     if difference.without_width and fewest < SEPARABLE:

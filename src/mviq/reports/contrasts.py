@@ -14,8 +14,8 @@ from mviq.reports.statistics import (
     performance_profile,
     referenced_improvement,
 )
-from mviq.reports.statistics.checks import Array
-from mviq.reports.tables import GAP
+from mviq.reports.statistics.score_checks import Array
+from mviq.reports.summary_tables import GAP
 
 THRESHOLDS = 101
 FLOOR_SHARE = 0.1  # of the range of scores in the study: below it a difference is not told apart

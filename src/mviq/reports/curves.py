@@ -10,8 +10,8 @@ from mviq.drawing.panels import FigureData, Panel, Series
 from mviq.reports.comparison import FEW_RUNS, Comparison, Environment, Which, gather, thinned
 from mviq.reports.reading import SCORES
 from mviq.reports.statistics import curve_interval, interquartile_mean, mean
-from mviq.reports.statistics.checks import Array
 from mviq.reports.statistics.estimates import Estimator
+from mviq.reports.statistics.score_checks import Array
 from mviq.runs.tables import METRICS
 
 POINTS = 200  # as many as a reader can tell apart

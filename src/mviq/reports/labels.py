@@ -1,13 +1,12 @@
-"""What plain runs are called in a report: their algorithm, its q, and what sets them apart."""
+"""Labels for runs without a study: algorithm, q, and the settings in which they differ."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from mviq.runs.config import CRITICS
-from mviq.runs.overrides import FIELDS
-from mviq.studies.plan import spoken
+from mviq.runs.settings import FIELDS
+from mviq.studies.definition import Settings
+from mviq.studies.plan import format_value
 
-Settings = Mapping[str, Any]
 _NAMES = {
     "mvi": "MVI({q})",
     "tsallis-vi": "Tsallis-VI({q})",
@@ -32,7 +31,7 @@ def labels_of(runs: Sequence[Settings]) -> list[str]:
     apart = {name: _differing([r for r, n in zip(runs, names, strict=True) if n == name])
              for name in names}  # fmt: skip
     return [
-        " ".join([name, *(f"{field}={spoken(run.get(field))}" for field in apart[name])])
+        " ".join([name, *(f"{field}={format_value(run.get(field))}" for field in apart[name])])
         for run, name in zip(runs, names, strict=True)
     ]
 
@@ -40,7 +39,7 @@ def labels_of(runs: Sequence[Settings]) -> list[str]:
 def _name(run: Settings) -> str:
     name = str(_NAMES.get(run["algorithm"], run["algorithm"]))
     critic = CRITICS.get(run.get("critic", ""))
-    return (critic.prefix if critic else "") + name.replace("{q}", spoken(run.get("q")))
+    return (critic.prefix if critic else "") + name.replace("{q}", format_value(run.get("q")))
 
 
 def _differing(runs: Sequence[Settings]) -> list[str]:
@@ -51,5 +50,7 @@ def _differing(runs: Sequence[Settings]) -> list[str]:
     return [
         field
         for field in _COMPARED
-        if any(len({spoken(run.get(field)) for run in group}) > 1 for group in groups.values())
+        if any(
+            len({format_value(run.get(field)) for run in group}) > 1 for group in groups.values()
+        )
     ]

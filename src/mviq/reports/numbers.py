@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Formatting of numbers."""
 
 import math
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def shown(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share as people say it.
+    """Format a share as a percentage.
 
     >>> percent(0.52)
     '52 %'
@@ -42,19 +42,10 @@ def signed(value: float) -> str:
 
 
 def brackets(number: Interval, show: Callable[[float], str] = shown) -> str:
-    """Return the ends of an interval, nothing if they are not known."""
+    """Format the ends of an interval; empty if they are unknown."""
     return "" if math.isnan(number.low) else f"[{show(number.low)}, {show(number.high)}]"
 
 
 def with_interval(number: Interval, show: Callable[[float], str] = shown) -> str:
     """Return an estimate with its interval."""
     return f"{show(number.estimate)} {brackets(number, show)}".strip()
-
-
-def counted(number: int, word: str) -> str:
-    """Return so many of something.
-
-    >>> counted(1, "run"), counted(3, "run")
-    ('1 run', '3 runs')
-    """
-    return f"{number} {word}{'' if number == 1 else 's'}"

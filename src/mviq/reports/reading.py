@@ -1,4 +1,4 @@
-"""From the files of a study, of some runs or of one run to the data of a report."""
+"""Reads the data of a report from a study, a directory of runs or a single run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from mviq.runs.records import (
     read_system,
 )
 from mviq.runs.tables import METRICS
-from mviq.studies.directory import PlannedRun, StudyDirectory
+from mviq.studies.study_directory import PlannedRun, StudyDirectory
 
 _TRAINING_RETURN = "rollout/ep_rew_mean"
 SCORES = {
@@ -50,7 +50,7 @@ class Run:
 
     @property
     def title(self) -> str:
-        """Return what people call it."""
+        """The name of the run in messages."""
         return f"{self.label}, {self.env}, seed {self.seed}"
 
     def curve(self, metric: str) -> RunCurve:

@@ -1,4 +1,4 @@
-"""A whole report: read, compare, tabulate, draw; and the files that come out."""
+"""A whole report: reads, compares, tabulates and draws a study, and returns the files."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from mviq.reports.comparison import Comparison, ReportChoices, compare
 from mviq.reports.conclusion import Conclusion, conclude
 from mviq.reports.reading import load_study
 from mviq.reports.stability import StabilityRow, stability, stability_csv
-from mviq.reports.tables import (
+from mviq.reports.summary_tables import (
     EnvironmentScore,
     Summary,
     by_environment,
@@ -30,7 +30,7 @@ FIGURES = (
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that is shown, whatever it is shown on."""
+    """The content of a report, independent of its format."""
 
     comparison: Comparison
     summary: Summary
@@ -80,7 +80,7 @@ def remove_others(directory: Path, kept: Collection[Path]) -> None:
                 path.unlink()
 
 
-def files(report: Report, formats: Collection[str] = FORMATS) -> dict[str, bytes]:
+def report_files(report: Report, formats: Collection[str] = FORMATS) -> dict[str, bytes]:
     """Return the files of a report by name; same report, same bytes."""
     from mviq.reports.page import render_page
 

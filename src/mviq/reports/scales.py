@@ -7,7 +7,7 @@ import numpy as np
 
 from mviq.env_families import reference_of
 from mviq.reports.statistics import normalised
-from mviq.reports.statistics.checks import Array
+from mviq.reports.statistics.score_checks import Array
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,15 @@
-"""What the reader wants to see of a study: which runs, and against which baseline."""
+"""Which runs of a study are shown, against which baseline, and which of them are averaged.
 
-from collections.abc import Sequence
+Only labels and environments that all have a score in each other are averaged.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from mviq.reports.reading import Run, StudyData
-from mviq.studies.patterns import is_like
+from mviq.studies.plan import is_like
+
+_NAMED = 4  # more names than these are counted
 
 
 def restricted(study: StudyData, only: Sequence[str], without: Sequence[str]) -> StudyData:
@@ -45,3 +50,74 @@ def baseline_of(study: StudyData, wanted: str | None, labels: Sequence[str]) -> 
         return chosen
     plain = [run.label for run in study.runs if run.settings.get("algorithm") == "vi"]
     return next((label for label in plain if label in labels), labels[0])
+
+
+def complete(
+    scored: Mapping[str, Collection[str]], labels: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return labels and environments without a gap, given the labels that each environment has.
+
+    As long as there is a gap, the label or the environment goes that takes the fewest scores with
+    it, the environment if they are even. Two labels stay: one alone is no comparison.
+
+    >>> complete({"CartPole-v1": ["DQN", "AL"], "Acrobot-v1": ["DQN", "AL", "MVI"]},
+    ...          ["DQN", "AL", "MVI"])
+    (('DQN', 'AL'), ('CartPole-v1', 'Acrobot-v1'))
+    >>> complete({"CartPole-v1": ["DQN"], "Acrobot-v1": ["DQN", "AL"]}, ["DQN", "AL"])
+    (('DQN', 'AL'), ('Acrobot-v1',))
+    """
+    ranked, shared = list(labels), list(scored)
+
+    def scores_of(label: str) -> int:
+        return sum(label in scored[env] for env in shared)
+
+    def scores_in(env: str) -> int:
+        return sum(label in scored[env] for label in ranked)
+
+    while any(scores_in(env) < len(ranked) for env in shared):
+        label, env = min(ranked, key=scores_of), min(shared, key=scores_in)
+        if len(ranked) > 2 and scores_of(label) < scores_in(env):
+            ranked.remove(label)
+        else:
+            shared.remove(env)
+    # What went early can have come to fit since.
+    shared = [env for env in scored if scores_in(env) == len(ranked)]
+    return tuple(x for x in labels if scores_of(x) == len(shared)), tuple(shared)
+
+
+def left_out(
+    labels: Sequence[str],
+    envs: Sequence[str],
+    scored: Mapping[str, Collection[str]],
+    ranked: Collection[str],
+    shared: Sequence[str],
+) -> list[str]:
+    """Say which labels and environments of a study are not averaged, and why.
+
+    >>> scored = {"CartPole-v1": ["DQN"], "Acrobot-v1": ["DQN", "AL"]}
+    >>> left_out(["DQN", "AL"], list(scored), scored, *complete(scored, ["DQN", "AL"]))
+    ['Not in these averages: CartPole-v1 (no score of AL). They are over Acrobot-v1 alone.']
+    """
+    said = []
+    if outside := [env for env in envs if env not in shared]:
+        without = {env: [x for x in ranked if x not in scored.get(env, ())] for env in outside}
+        reasons = [f"{env} (no score of {some(without[env])})" for env in outside]
+        over = f" They are over {some(shared)} alone." if shared else ""
+        said.append(f"Not in these averages: {some(reasons)}.{over}")
+    if unranked := [label for label in labels if label not in ranked]:
+        lacking = {x: [env for env in envs if x not in scored.get(env, ())] for x in unranked}
+        said.append(
+            f"Not ranked: {some([f'{x} (no score in {some(lacking[x])})' for x in unranked])}."
+        )
+    return said
+
+
+def some(names: Sequence[str]) -> str:
+    """Return names in a row; of many the first, and how many more there are.
+
+    >>> some(["a", "b"]), some(list("abcdef"))
+    ('a, b', 'a, b, c and 3 more')
+    """
+    if len(names) <= _NAMED:
+        return ", ".join(names)
+    return f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"

@@ -13,12 +13,12 @@ from mviq.drawing.panels import csv_bytes
 from mviq.reports.comparison import Comparison, Environment, counts
 from mviq.reports.numbers import UNKNOWN
 from mviq.reports.statistics import Interval, interval, mean
-from mviq.reports.statistics.checks import Array
+from mviq.reports.statistics.score_checks import Array
 
 
 @dataclass(frozen=True)
 class StabilityRow:
-    """How well the runs of one label hold what they have learnt in one environment."""
+    """How stable the runs of one label are in one environment."""
 
     env: str
     label: str
@@ -48,7 +48,7 @@ def stability(comparison: Comparison) -> tuple[StabilityRow, ...]:
 
 
 def solved_at(env: str) -> float | None:
-    """Return the return at which an environment counts as solved, None if nothing says so.
+    """Return the return at which an environment counts as solved; None if it is not defined.
 
     >>> solved_at("CartPole-v1"), solved_at("module_of_mine:MyEnv-v0")
     (475.0, None)

@@ -1,4 +1,4 @@
-"""What a search has found: the table of its trials, figures of the surface, the best to confirm."""
+"""The results of a search: the table of its trials, figures of the surface, the best to confirm."""
 
 from collections import Counter
 from dataclasses import replace
@@ -12,16 +12,16 @@ from mviq.reports.numbers import shown, with_interval
 from mviq.reports.statistics import Interval, interval, mean
 from mviq.reports.tuning_drawing import importance_figure, slices, surface
 from mviq.reports.tuning_scores import unit_of
-from mviq.studies.plan import expand, spoken
-from mviq.studies.study import as_yaml
-from mviq.studies.tuning.results import Outcome, TrialResult
+from mviq.studies.definition import study_yaml
+from mviq.studies.plan import expand, format_value
+from mviq.studies.tuning.results import SearchOutcome, TrialResult
 
 BEST = "best.yaml"
 CONFIRMING = 5  # fresh seeds at least
 UNTUNED = "untuned"
 
 
-def files(outcome: Outcome) -> dict[str, bytes]:
+def tuning_files(outcome: SearchOutcome) -> dict[str, bytes]:
     """Return the files of a search by name; same trials, same bytes."""
     contents = {"tuning.csv": trials_csv(outcome)}
     if not outcome.ranked:
@@ -39,7 +39,7 @@ def files(outcome: Outcome) -> dict[str, bytes]:
     return contents
 
 
-def trials_csv(outcome: Outcome) -> bytes:
+def trials_csv(outcome: SearchOutcome) -> bytes:
     """Return all trials as CSV, in their order."""
     study = outcome.search.study
     places = [(seed, str(env["env"])) for seed in study.seeds for env in study.environments]
@@ -55,31 +55,31 @@ def trials_csv(outcome: Outcome) -> bytes:
 def _exact(value: object) -> str:
     if value is None:
         return ""
-    return repr(value) if isinstance(value, float) else spoken(value)
+    return repr(value) if isinstance(value, float) else format_value(value)
 
 
-def ranking(outcome: Outcome, count: int) -> tuple[list[str], list[list[str]]]:
+def ranking(outcome: SearchOutcome, count: int) -> tuple[list[str], list[list[str]]]:
     """Return the titles and rows of a table of the best trials."""
     titles = ["trial", unit_of(outcome.search), *outcome.search.space]
     rows = [
         [
             str(trial.number),
             with_interval(_interval(outcome, trial)),
-            *map(spoken, trial.chosen.values()),
+            *map(format_value, trial.chosen.values()),
         ]
         for trial in outcome.ranked[:count]
     ]
     return titles, rows
 
 
-def _interval(outcome: Outcome, trial: TrialResult) -> Interval:
+def _interval(outcome: SearchOutcome, trial: TrialResult) -> Interval:
     study = outcome.search.study
     envs = [str(env["env"]) for env in study.environments]
     scores = [[trial.scores[seed, env] for env in envs] for seed in study.seeds]
     return interval(mean, np.array(scores, dtype=float))
 
 
-def sentences(outcome: Outcome, place: Path) -> list[str]:
+def sentences(outcome: SearchOutcome, place: Path) -> list[str]:
     """Return what is to be said in words of a search whose files are in some place."""
     count = Counter(trial.state for trial in outcome.trials)
     said = [", ".join(f"{number} {state}" for state, number in count.items()) or "no trial yet"]
@@ -98,7 +98,7 @@ def sentences(outcome: Outcome, place: Path) -> list[str]:
     return said
 
 
-def confirmation(outcome: Outcome) -> str:
+def confirmation(outcome: SearchOutcome) -> str:
     """Return a study of the best trial beside what was not tuned, with seeds not seen so far."""
     search, best = outcome.search, outcome.ranked[0]
     first, count = max(search.study.seeds) + 1, max(len(search.study.seeds), CONFIRMING)
@@ -112,4 +112,4 @@ def confirmation(outcome: Outcome) -> str:
         entries=tuned.entries + plain.entries * differ,
         seeds=tuple(range(first, first + count)),
     )
-    return as_yaml(study)
+    return study_yaml(study)

@@ -10,8 +10,8 @@ from matplotlib.ticker import NullFormatter
 
 from mviq.drawing.figures import heat_map, panel_grid
 from mviq.drawing.style import BLUE, GREY, ORANGE, in_style
-from mviq.studies.plan import spoken
-from mviq.studies.tuning.results import GIVEN_UP, Outcome, TrialResult
+from mviq.studies.plan import format_value
+from mviq.studies.tuning.results import GIVEN_UP, SearchOutcome, TrialResult
 from mviq.studies.tuning.space import Choices, Parameter
 
 RING = 500  # square points, so that a number is readable in it
@@ -19,7 +19,7 @@ EDGE = 0.03  # of an axis, beside what was searched
 
 
 @in_style
-def slices(outcome: Outcome, unit: str) -> Figure:
+def slices(outcome: SearchOutcome, unit: str) -> Figure:
     """Draw the score over each parameter; marks below are trials that were given up."""
     space, given_up = outcome.search.space, _given_up(outcome)
     figure, axes = panel_grid(len(space), width=3.4, height=2.8)
@@ -31,11 +31,11 @@ def slices(outcome: Outcome, unit: str) -> Figure:
     return figure
 
 
-def _given_up(outcome: Outcome) -> list[TrialResult]:
+def _given_up(outcome: SearchOutcome) -> list[TrialResult]:
     return [trial for trial in outcome.trials if trial.state in GIVEN_UP]
 
 
-def _slice(axes: Axes, name: str, parameter: Parameter, outcome: Outcome) -> None:
+def _slice(axes: Axes, name: str, parameter: Parameter, outcome: SearchOutcome) -> None:
     best, *others = outcome.ranked
     _prepare(axes, "x", parameter)
     for trials, colour, size in ((others, BLUE, 4), ([best], ORANGE, 7)):
@@ -59,7 +59,7 @@ def _prepare(axes: Axes, which: Literal["x", "y"], parameter: Parameter) -> None
     """Make an axis show all that was searched, also where no trial is."""
     if isinstance(parameter, Choices):
         count = len(parameter.values)
-        labels = [spoken(value) for value in parameter.values]
+        labels = [format_value(value) for value in parameter.values]
         axes.set(**{f"{which}ticks": range(count), f"{which}ticklabels": labels})
         axes.set(**{f"{which}lim": (-0.5, count - 0.5)})
         return
@@ -80,7 +80,7 @@ def _scores(trials: Sequence[TrialResult]) -> list[float]:
 
 
 @in_style
-def surface(outcome: Outcome, unit: str) -> Figure | None:
+def surface(outcome: SearchOutcome, unit: str) -> Figure | None:
     """Draw the score over two parameters: a heat map of choices, points in a range otherwise."""
     if len(outcome.search.space) != 2:
         return None
@@ -99,16 +99,20 @@ def surface(outcome: Outcome, unit: str) -> Figure | None:
     return figure
 
 
-def _heat_map(axes: Axes, outcome: Outcome, x: tuple[str, Choices], y: tuple[str, Choices]) -> Any:
+def _heat_map(
+    axes: Axes, outcome: SearchOutcome, x: tuple[str, Choices], y: tuple[str, Choices]
+) -> Any:
     values = np.full((len(y[1].values), len(x[1].values)), np.nan)
     for trial in outcome.ranked:
         row, column = y[1].values.index(trial.chosen[y[0]]), x[1].values.index(trial.chosen[x[0]])
         values[row, column] = trial.score
-    return heat_map(axes, values, *([spoken(value) for value in p.values] for p in (x[1], y[1])))
+    return heat_map(
+        axes, values, *([format_value(value) for value in p.values] for p in (x[1], y[1]))
+    )
 
 
 def _points(
-    axes: Axes, outcome: Outcome, x: tuple[str, Parameter], y: tuple[str, Parameter]
+    axes: Axes, outcome: SearchOutcome, x: tuple[str, Parameter], y: tuple[str, Parameter]
 ) -> Any:
     ranked, rest = outcome.ranked, _given_up(outcome)
     _prepare(axes, "x", x[1])
@@ -119,7 +123,7 @@ def _points(
 
 
 @in_style
-def importance_figure(outcome: Outcome) -> Figure | None:
+def importance_figure(outcome: SearchOutcome) -> Figure | None:
     """Draw how much each parameter matters, if that is known."""
     shares = sorted(outcome.importances.items(), key=lambda pair: pair[1])
     if not shares:

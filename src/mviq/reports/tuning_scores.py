@@ -5,8 +5,8 @@ import numpy as np
 from mviq.reports.comparison import area
 from mviq.reports.scales import Scale, scale_of
 from mviq.runs.records import final_score
-from mviq.studies.tuning.curves import Curve, Judge
-from mviq.studies.tuning.file import Search
+from mviq.studies.tuning.search_file import Search
+from mviq.studies.tuning.trial_scores import EvaluationCurve, Judge
 
 
 def judge_of(search: Search) -> Judge:
@@ -18,7 +18,7 @@ def judge_of(search: Search) -> Judge:
             f"have: leave one of {', '.join(envs)}, or search them apart"
         )
 
-    def judge(curve: Curve) -> float:
+    def judge(curve: EvaluationCurve) -> float:
         steps, curves = np.array(curve.steps), np.array([curve.returns])
         (raw,) = area(curves, steps) if search.score == "area" else final_score(curves)
         place = envs.index(curve.env)

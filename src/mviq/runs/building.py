@@ -1,9 +1,9 @@
-"""From a configuration to environments and an agent."""
+"""Builds environments and agents from a configuration."""
 
 import math
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import torch
@@ -14,13 +14,14 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from mviq import agents, envs
 from mviq.agents import Agent, FrameReplayBuffer, MinAtarCNN, RescaledExtractor
+from mviq.messages import one_line
 from mviq.runs.config import CRITICS, Config, family_fields
 from mviq.runs.directory import RunError
 from mviq.runs.presets import COMMON
 from mviq.runs.replay_log import rings
 
 
-class Network(NamedTuple):
+class NetworkSpec(NamedTuple):
     """What a network needs, and the arguments with which an agent has it."""
 
     policy: str
@@ -30,9 +31,9 @@ class Network(NamedTuple):
 
 
 NETWORKS = {
-    "mlp": Network("MlpPolicy"),
-    "minatar": Network("CnnPolicy", 3, {"features_extractor_class": MinAtarCNN}),
-    "nature": Network("CnnPolicy", 36, replay={"replay_buffer_class": FrameReplayBuffer}),
+    "mlp": NetworkSpec("MlpPolicy"),
+    "minatar": NetworkSpec("CnnPolicy", 3, {"features_extractor_class": MinAtarCNN}),
+    "nature": NetworkSpec("CnnPolicy", 36, replay={"replay_buffer_class": FrameReplayBuffer}),
 }
 
 
@@ -44,8 +45,7 @@ def make_env(config: Config, n_envs: int, seed: int, evaluation: bool, **options
     try:
         env = envs.make(config.env, n_envs, seed=seed, evaluation=evaluation, **options)
     except (error.Error, ImportError) as reason:  # something it needs is not installed
-        cause = " ".join(str(reason).split())
-        raise RunError(f"{config.env} cannot be made: {cause}") from None
+        raise RunError(f"{config.env} cannot be made: {one_line(reason)}") from None
     env.observation_space.seed(seed)  # some environments draw from their space
     return env
 
@@ -125,32 +125,34 @@ def device_of(config: Config) -> torch.device:
     return device
 
 
-def check(config: Config) -> None:
-    """Find out what cannot be built: environment, extra, device."""
+def check_config(config: Config) -> None:
+    """Raise an error if the environment cannot be built, or the device is missing."""
     device_of(config)
     with closing(make_env(config, 1, config.seed, evaluation=False)) as env:
         _check_spaces(config, env)
 
 
-def check_learning(config: Config) -> None:
-    """Find out before work starts whether an agent can be built, and has room to learn."""
-    check(config)
-    with closing(make_env(config, 1, config.seed, evaluation=False)) as env:
-        try:
-            agent = make_agent(config, env)
-        except (MemoryError, RuntimeError) as error:
-            cause = " ".join(str(error).split())
-            raise RunError(f"there is no room for {_sizes(config)}: {cause}") from None
+def build(config: Config) -> Agent:
+    """Return the agent of a run with its environments; raise if it has no room to learn."""
+    device_of(config)
+    env = make_env(config, config.n_envs, config.seed, evaluation=False)
+    try:
+        _check_spaces(config, env)
+        agent = make_agent(config, env)
         assert agent.replay_buffer is not None
         parts = rings(agent.replay_buffer, 0)
         needed = sum(array.nbytes for ring in parts for array in ring.arrays.values())
         if needed > _memory():
             sizes = f"{needed / 1e9:.1f} GB, this machine has {_memory() / 1e9:.1f}"
-            raise RunError(f"there is no room for {_sizes(config)}: it needs {sizes}")
-
-
-def _sizes(config: Config) -> str:
-    return f"buffer_size = {config.buffer_size} and hidden = {config.hidden}"
+            raise MemoryError(f"it needs {sizes}")
+    except (MemoryError, RuntimeError) as error:
+        env.close()
+        sizes = f"buffer_size = {config.buffer_size} and hidden = {config.hidden}"
+        raise RunError(f"there is no room for {sizes}: {one_line(error)}") from None
+    except ValueError:
+        env.close()
+        raise
+    return agent
 
 
 def _memory() -> float:
@@ -182,18 +184,7 @@ def _check_spaces(config: Config, env: VecEnv) -> None:
         )
 
 
-def load_agent(config: Config, path: Any) -> Agent:
+def load_trained_agent(config: Config, path: Any) -> Agent:
     """Return a saved agent of a run, to act and not to learn: it has no room for replay."""
     least = config.n_envs * config.n_steps
     return _agent_class(config).load(path, device=device_of(config), buffer_size=least)
-
-
-@contextmanager
-def threads(number: int) -> Iterator[None]:
-    """Compute on a number of threads: sums depend on it in their last bits."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -22,10 +22,9 @@ from safetensors import SafetensorError
 from mviq.agents.codec import Arrays
 from mviq.runs import replay_log
 from mviq.runs.directory import RunError
-from mviq.runs.files import digest, file_digest
 from mviq.runs.replay_log import Ring, Segment
 from mviq.runs.tables import Mark
-from mviq.storage import sync, write_durably
+from mviq.storage import digest, file_digest, sync, write_durably
 
 KEPT = 2  # the newest, and the one before it in case the newest is damaged
 VERSION = 2

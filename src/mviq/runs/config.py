@@ -127,7 +127,7 @@ class Config:
 
     @property
     def hash(self) -> str:
-        """Return a short name of everything that determines the result."""
+        """A short hash of everything that determines the result."""
         names = [f.name for f in fields(self) if f.metadata["identity"]]
         values = asdict(self)
         text = json.dumps({name: values[name] for name in names}, sort_keys=True)
@@ -153,7 +153,7 @@ def _check_types(config: Config) -> None:
     for declared in fields(config):
         value = getattr(config, declared.name)
         if not fits(value, declared.type):
-            _refuse(declared.name, value, spoken(declared.type))
+            _refuse(declared.name, value, describe_type(declared.type))
         numbers = value if isinstance(value, tuple) else (value,)
         if any(isinstance(number, int) and abs(number) >= LARGEST for number in numbers):
             _refuse(declared.name, value, "below 2**63")
@@ -185,17 +185,17 @@ def fits(value: object, kind: Any) -> bool:
     return any(value is None if one is type(None) else fits(value, one) for one in choices)
 
 
-def spoken(kind: Any) -> str:
-    """Return what a value of an annotated type looks like, for people."""
+def describe_type(kind: Any) -> str:
+    """Describe the values of an annotated type, for messages."""
     choices = get_args(kind)
     if getattr(kind, "__origin__", None) is Literal:
         return "one of " + ", ".join(map(str, choices))
     if getattr(kind, "__origin__", None) is tuple:
         return "numbers separated by commas"
     if type(None) in choices:
-        return f"{spoken(choices[0])}, or none"
+        return f"{describe_type(choices[0])}, or none"
     if choices:
-        return ", or ".join(map(spoken, choices))
+        return ", or ".join(map(describe_type, choices))
     return {int: "a whole number", float: "a number", bool: "true or false", str: "text"}[kind]
 
 
@@ -245,24 +245,24 @@ def _check_together(config: Config) -> None:
 def remarks(config: Config) -> list[str]:
     """Return what does not fit the length of a run, each with what to type instead."""
     total, starts = config.total_steps, config.learning_starts
-    found = []
+    lines = []
     decayed = int(config.epsilon_fraction * total)
     if config.epsilon_start > config.epsilon_end and 0 < decayed <= starts:
         fraction = min(1.0, float(f"{3 * starts / total:.3g}"))
-        found.append(
+        lines.append(
             f"ε falls to {config.epsilon_end:g} by step {decayed}, before learning starts at "
             f"step {starts}: try --epsilon-fraction {fraction:g}"
         )
     evaluations = math.ceil(total / config.eval_every) if config.eval_every else FEW
     if evaluations < FEW:
         often = "only one evaluation" if evaluations == 1 else f"only {evaluations} evaluations"
-        found.append(f"there will be {often}: try --eval-every {max(total // 20, 1)}")
+        lines.append(f"there will be {often}: try --eval-every {max(total // 20, 1)}")
     if total // config.target_every * config.target_every <= starts:
-        found.append(
+        lines.append(
             f"the target network is never updated while learning: "
             f"try --target-every {max((total - starts) // 20, 1)}"
         )
-    return found
+    return lines
 
 
 def family_fields(config: Config) -> dict[str, Any]:

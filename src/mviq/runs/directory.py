@@ -1,4 +1,4 @@
-"""The directory of a run: where its files are, who works on it, and whether it is finished."""
+"""The directory of a run: its files, its lock and its result."""
 
 import json
 import os
@@ -13,9 +13,10 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from mviq.env_families import FAMILIES
+from mviq.messages import counted
 from mviq.runs.config import Config
-from mviq.runs.overrides import as_yaml, read_file
 from mviq.runs.presets import resolve
+from mviq.runs.settings import config_yaml, read_file
 from mviq.storage import write_durably
 
 PACKAGES = (
@@ -43,10 +44,49 @@ class Result:
 
 
 @dataclass(frozen=True)
-class RunDirectory:
-    """The places of a run's files."""
+class LockedDirectory:
+    """A directory in which one process works at a time."""
 
     path: Path
+
+    def remove_unfinished(self) -> None:
+        """Remove what was being written when an earlier session was killed."""
+        for file in self.path.glob(".*.partial*"):
+            file.unlink()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold an exclusive lock, which the operating system releases when the process ends."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path / ".lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise BusyError(f"another process is working on {self.path}") from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @property
+    def busy(self) -> bool:
+        """Whether another process holds the lock, found out by trying to acquire it."""
+        if not (self.path / ".lock").is_file():
+            return False
+        try:
+            with self.locked():
+                return False
+        except BusyError:
+            return True
+
+    def check_idle(self) -> None:
+        """Raise ``BusyError`` if another process works in it."""
+        if self.busy:
+            raise BusyError(f"another process is running {self.path}")
+
+
+class RunDirectory(LockedDirectory):
+    """The places of a run's files."""
 
     config_file = property(lambda self: self.path / "config.yaml")
     system_file = property(lambda self: self.path / "system.json")
@@ -65,9 +105,9 @@ class RunDirectory:
         """Return how the run ended, None if it has not."""
         if not self.result_file.is_file():
             return None
-        found = _read_json(self.result_file)
+        content = _read_json(self.result_file)
         try:
-            return Result(**found)
+            return Result(**content)
         except TypeError:
             raise ValueError(f"{self.result_file} is damaged: it does not hold a result") from None
 
@@ -93,36 +133,7 @@ class RunDirectory:
         """Write down the configuration; a directory that belongs to another run is refused."""
         if self.config_file.is_file() and self.config().hash != config.hash:
             raise RunError(f"{self.config_file} was changed: it is not the run of this name")
-        write_durably(self.config_file, as_yaml(config).encode())
-
-    def remove_unfinished(self) -> None:
-        """Remove what was being written when an earlier session was killed."""
-        for file in self.path.glob(".*.partial*"):
-            file.unlink()
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other processes away; the lock goes with the process, however it ends."""
-        lock = FileLock(self.path / ".lock", timeout=0)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise BusyError(f"another process is working on {self.path}") from None
-        try:
-            yield
-        finally:
-            lock.release()
-
-    @property
-    def busy(self) -> bool:
-        """Return whether a process works on the run. It is asked by trying, for a moment."""
-        if not (self.path / ".lock").is_file():
-            return False
-        try:
-            with self.locked():
-                return False
-        except BusyError:
-            return True
+        write_durably(self.config_file, config_yaml(config).encode())
 
 
 def find_run(path: Path) -> RunDirectory:
@@ -136,11 +147,11 @@ def find_run(path: Path) -> RunDirectory:
     beginning = [p for p in path.parent.iterdir() if p.name.startswith(name)]
     whole_parts = [p for p in beginning if p.name.startswith(name + "_")]  # seed1, not seed10
     for places in (whole_parts, beginning):
-        found = _runs_among(places)
-        if len(found) > 1:
-            raise ValueError(f"{path} is the beginning of {_listed(found)}")
-        if found:
-            return found[0]
+        runs = _runs_among(places)
+        if len(runs) > 1:
+            raise ValueError(f"{path} is the beginning of {_listed(runs)}")
+        if runs:
+            return runs[0]
     return directory
 
 
@@ -150,7 +161,7 @@ def _runs_among(places: Iterable[Path]) -> list[RunDirectory]:
 
 def _listed(runs: list[RunDirectory]) -> str:
     names = ", ".join(run.path.name for run in runs[:3]) + ", …" * (len(runs) > 3)
-    return f"{len(runs)} run{'s' * (len(runs) > 1)}: {names}"
+    return f"{counted(len(runs), 'run')}: {names}"
 
 
 def system() -> dict[str, Any]:

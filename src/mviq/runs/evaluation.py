@@ -1,4 +1,4 @@
-"""Evaluation: episodes in environments of their own, which training does not notice."""
+"""Evaluation in separate environments; it does not affect training."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -9,9 +9,10 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from mviq.agents import Agent
 from mviq.agents.acting import step
-from mviq.runs.building import make_env, threads
+from mviq.runs.building import make_env
 from mviq.runs.config import Config
 from mviq.runs.state import undisturbed_randomness
+from mviq.threads import threads
 
 Array = np.ndarray[Any, Any]
 Way = Literal["greedy", "policy"]
@@ -49,7 +50,7 @@ def evaluate(
 
     ``tell`` is told after every step how many are finished; it may raise to give up.
     """
-    found: list[Episode] = []
+    finished: list[Episode] = []
     with undisturbed_randomness(), threads(config.threads):
         for first in range(0, episodes, TOGETHER):
             together = min(TOGETHER, episodes - first)
@@ -59,11 +60,11 @@ def evaluate(
                 while playing := [game for game in games if not game.over]:
                     _play_on(agent, playing, generator, way)
                     tell(first + sum(len(game.episodes) for game in games))
-            found += [game.episodes[i] for game in games for i in range(game.env.num_envs)]
-    return found
+            finished += [game.episodes[i] for game in games for i in range(game.env.num_envs)]
+    return finished
 
 
-class _Game:
+class Game:
     """Environments that are stepped until each of them has finished an episode, or was cut off."""
 
     def __init__(self, env: VecEnv) -> None:
@@ -89,27 +90,27 @@ class _Game:
                 self.episodes[i] = Episode(float(self.totals[i]), LONGEST)
 
 
-def _games(config: Config, number: int, seed: int, stack: ExitStack) -> list[_Game]:
+def _games(config: Config, number: int, seed: int, stack: ExitStack) -> list[Game]:
     """Return games, apart so that one that is over costs no time; C++ has its own all at once."""
     size = number if config.backend == "vector" else 1
     games = []
     for first in range(0, number, size):
         env = make_env(config, size, seed + first, evaluation=True)
         stack.callback(env.close)
-        games.append(_Game(env))
+        games.append(Game(env))
     return games
 
 
-def _play_on(agent: Agent, games: list[_Game], generator: np.random.Generator, way: Way) -> None:
+def _play_on(agent: Agent, games: list[Game], generator: np.random.Generator, way: Way) -> None:
     """Take one step in each of some games, with the actions of one pass through the network."""
     observations = np.concatenate([game.observations for game in games])
-    chosen = actions(agent, observations, generator, way)
+    chosen = choose_actions(agent, observations, generator, way)
     ends = np.cumsum([game.env.num_envs for game in games])
     for game, part in zip(games, np.split(chosen, ends[:-1]), strict=True):
         game.step(part)
 
 
-def actions(
+def choose_actions(
     agent: Agent, observations: Any, generator: np.random.Generator, way: Way
 ) -> np.ndarray[Any, Any]:
     """Return the best actions, or actions drawn from the policy with a generator of its own."""

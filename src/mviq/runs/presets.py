@@ -7,10 +7,10 @@ what we took instead and from whom. What depends on the length of a run is a fun
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from mviq.env_families import family_of
+from mviq.messages import did_you_mean
 from mviq.runs.config import LARGEST, Config, fits
 
 TABLE_1, TABLE_2 = "Table 1 of the paper", "Table 2 of the paper"
@@ -201,9 +201,9 @@ def defaults(
     if name not in PRESETS:
         raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}")
     chosen = COMMON["algorithm"].value if algorithm is None else algorithm
-    found = PRESETS[name]
-    own = found.by_algorithm.get(chosen, {})
-    every = {**_point_of_the_family(chosen), **COMMON, **found.values, **own}
+    picked = PRESETS[name]
+    own = picked.by_algorithm.get(chosen, {})
+    every = {**_point_of_the_family(chosen), **COMMON, **picked.values, **own}
     every["preset"] = Default(name, "by environment")
     steps = every["total_steps"].value if total_steps is None else total_steps
     return {name: default.of(steps) for name, default in every.items()}
@@ -252,6 +252,4 @@ def check_names(settings: Iterable[str]) -> None:
     """Say which setting there is not, and the closest there is."""
     known = [f.name for f in fields(Config) if f.name != "given"]
     for name in sorted(set(settings) - set(known), key=str):
-        close = get_close_matches(str(name), known, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise ValueError(f"a run has no setting {name!r}{hint}")
+        raise ValueError(f"a run has no setting {name!r}{did_you_mean(name, known)}")

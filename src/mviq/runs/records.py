@@ -14,16 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mviq.runs.directory import RunDirectory
-from mviq.runs.overrides import read_file
+from mviq.runs.settings import read_file
 from mviq.runs.tables import read_rows
 
+ScoreKind: TypeAlias = Literal["final", "area"]
+"""The mean of the last points of a curve, or its time average."""
 StoredStatus: TypeAlias = Literal["finished", "diverged", "failed", "unfinished", "not begun"]
 Array: TypeAlias = NDArray[np.float64]
 STEP = "time/total_timesteps"
 
 
 class Ending(NamedTuple):
-    """How a run ended, as far as its files tell."""
+    """How a run ended, according to its files."""
 
     status: StoredStatus
     steps: int

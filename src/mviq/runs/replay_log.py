@@ -17,8 +17,7 @@ from stable_baselines3.common.buffers import ReplayBuffer
 
 from mviq.agents import FrameReplayBuffer
 from mviq.agents.replay_files import buffer_state
-from mviq.runs.files import digest
-from mviq.storage import write_durably
+from mviq.storage import digest, write_durably
 
 Array = np.ndarray[Any, Any]
 SEGMENT_BYTES = 2**27  # of one file, so that writing needs little memory

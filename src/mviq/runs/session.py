@@ -17,12 +17,12 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 from mviq.agents import Agent, DivergenceError
 from mviq.runs import state
-from mviq.runs.building import make_agent, make_env
 from mviq.runs.checkpoint import Checkpoint, Checkpoints, DamagedError
 from mviq.runs.config import Config, remarks
 from mviq.runs.directory import Result, RunDirectory, RunError
 from mviq.runs.evaluation import evaluate, seed_of
-from mviq.runs.progress import Reporter
+from mviq.runs.records import saved_step
+from mviq.runs.reporter import Reporter
 from mviq.runs.stopping import Stopped
 from mviq.runs.tables import Mark
 from mviq.runs.tracking import Tables
@@ -36,9 +36,12 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 class Session(BaseCallback):
     """A session of a run: an agent, and what happens at the boundaries of its rollouts."""
 
-    def __init__(self, directory: RunDirectory, config: Config, reporter: Reporter) -> None:
+    def __init__(
+        self, directory: RunDirectory, config: Config, agent: Agent, reporter: Reporter
+    ) -> None:
         super().__init__()
         self.directory, self.config, self.reporter = directory, config, reporter
+        self.agent: Agent = agent
         self.checkpoints = Checkpoints(directory.checkpoints)
         self.tables = Tables(directory.progress, directory.timing, directory.evaluations)
         self.boundary, self.best = 0, -np.inf
@@ -49,23 +52,22 @@ class Session(BaseCallback):
     # Beginning
 
     def prepare(self) -> None:
-        """Build the agent and put the newest checkpoint into it, if there is one."""
-        env = make_env(self.config, self.config.n_envs, self.config.seed, evaluation=False)
-        self.agent: Agent = make_agent(self.config, env)
-        hidden = state.hidden_in(env)
+        """Put the newest checkpoint into the agent, if there is one."""
+        assert self.agent.env is not None
+        hidden = state.hidden_in(self.agent.env)
         self.repeatable = hidden is None
         if self.config.video:
             check_filming(self.agent, self.config)
         begun = self.directory.progress.is_file()
-        found = self.checkpoints.newest(self._check_tables, self.reporter.say)
-        if found is not None and found.tree["config"] != self.config.hash:
+        checkpoint = self.checkpoints.newest(self._check_tables, self.reporter.say)
+        if checkpoint is not None and checkpoint.tree["config"] != self.config.hash:
             raise RunError(f"{self.directory.config_file} was changed after the run was begun")
         for name, table in self.tables.all.items():
-            table.open(found.tables[name] if found else None)
+            table.open(checkpoint.tables[name] if checkpoint else None)
         tensorboard = self.directory.tensorboard if self.config.track == "tensorboard" else None
         self.agent.set_logger(self.tables.logger(tensorboard))
-        if found is not None:
-            self._continue_from(found)
+        if checkpoint is not None:
+            self._continue_from(checkpoint)
             return
         if begun:
             self.reporter.say("there is no checkpoint yet: beginning again at step 0")
@@ -79,17 +81,17 @@ class Session(BaseCallback):
             if name not in marks or not table.matches(marks[name]):
                 raise DamagedError(f"{table.path} is not as the checkpoint left it")
 
-    def _continue_from(self, found: Checkpoint) -> None:
+    def _continue_from(self, checkpoint: Checkpoint) -> None:
         assert self.agent.env is not None
         self.agent.env.reset()  # so that the environment is made of what it was made of
-        state.restore_into(self.agent, found.tree["agent"], found.arrays)
+        state.restore_into(self.agent, checkpoint.tree["agent"], checkpoint.arrays)
         for ring in state.replay_rings(self.agent):
             self.checkpoints.fill(ring)
-        self.boundary = int(found.tree["boundary"])
-        self.saved = (found.step, self.boundary)
-        self.best = float(found.tree["best"])
-        self.reporter.say(f"continuing at step {found.step}")
-        if found.tree["agent"]["env"] is None:
+        self.boundary = int(checkpoint.tree["boundary"])
+        self.saved = (checkpoint.step, self.boundary)
+        self.best = float(checkpoint.tree["best"])
+        self.reporter.say(f"continuing at step {checkpoint.step}")
+        if checkpoint.tree["agent"]["env"] is None:
             self.reporter.say("the environment cannot give its state: starting a new episode here")
             state.begin_new_episodes(self.agent, self.config.seed)
 
@@ -129,7 +131,7 @@ class Session(BaseCallback):
         return True
 
     def _at_boundary(self, final: bool = False) -> None:
-        """Do what is due; everything is, at the end."""
+        """Evaluate, log and save what is due; at the end of the run, everything is."""
         step, best = self.agent.num_timesteps, self.best
         save = self._checkpoint_due() or (final and self.config.keep_checkpoint)
         with suppress(Stopped):  # in an evaluation, which the next session makes instead
@@ -218,17 +220,14 @@ class Session(BaseCallback):
         """Return a line on what went wrong with a file, and what is safe."""
         place, step = self.directory.path, self.agent.num_timesteps
         cause = "the disk is full" if error.errno in _FULL else error.strerror or str(error)
-        saved, kept = self.checkpoints.newest_step(), "there is no checkpoint"
-        if saved is not None:
+        saved, kept = saved_step(self.directory), "there is no checkpoint"
+        if saved:
             kept = f"the checkpoint of step {saved} is safe, 'mviq resume {place}' continues there"
         return f"cannot write {error.filename or place} at step {step}: {cause}; {kept}"
 
     def close(self) -> None:
-        """Close files and environments."""
+        """Close the files, and end the display."""
         self.reporter.stop()
-        if hasattr(self, "agent"):
-            if self.agent.env is not None:
-                self.agent.env.close()
-            if getattr(self.agent, "_custom_logger", False):
-                self.agent.logger.close()
+        if self.agent._custom_logger:
+            self.agent.logger.close()
         self.tables.close()

@@ -1,4 +1,4 @@
-"""Tables of a run as CSV files that only grow, and can be cut back to where they were."""
+"""Append-only CSV files that can be truncated to an earlier length."""
 
 import csv
 import errno
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mviq.storage import sync
+from mviq.storage import digest, sync
 
 METRICS = {
     "time/total_timesteps": "agent steps so far",
@@ -63,7 +63,7 @@ class Table:
             return False
         with self.path.open("rb") as file:
             content = file.read(mark.length)
-        return len(content) == mark.length and hashlib.sha256(content).hexdigest() == mark.sha256
+        return len(content) == mark.length and digest(content) == mark.sha256
 
     def open(self, mark: Mark | None = None) -> None:
         """Open for writing: where a mark says, or anew."""

@@ -1,4 +1,4 @@
-"""Where the logged values go: progress.csv, timing.csv and, if wished, TensorBoard."""
+"""Writers of logged values: progress.csv, timing.csv and, optionally, TensorBoard."""
 
 import time
 from pathlib import Path
@@ -18,7 +18,6 @@ class TableWriter(KVWriter):
     def write(
         self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0
     ) -> None:
-        """Add a row to each table."""
         clock = {name: value for name, value in key_values.items() if name in CLOCK}
         learnt = {name: value for name, value in key_values.items() if name not in CLOCK}
         self.progress.append(learnt)
@@ -51,12 +50,10 @@ class TensorBoardWriter(KVWriter):
     def write(
         self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0
     ) -> None:
-        """Add the values of a step."""
         self._add(key_values, step, None)
         self._events.flush()
 
     def close(self) -> None:
-        """Close the event file."""
         self._events.close()
 
 

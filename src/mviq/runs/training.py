@@ -1,16 +1,17 @@
 """One run from beginning to end, in as many sessions as it takes."""
 
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
-from mviq.runs.building import check_learning, threads
+from mviq.runs.building import build
 from mviq.runs.checkpoint import Checkpoints
 from mviq.runs.config import Config
 from mviq.runs.directory import Result, RunDirectory, RunError, find_run, write_system
-from mviq.runs.progress import Reporter
+from mviq.runs.reporter import Reporter
 from mviq.runs.session import Session
 from mviq.runs.stopping import asked_to_stop
 from mviq.storage import sync
+from mviq.threads import threads
 
 
 def train(config: Config, root: Path | str = "runs", reporter: Reporter | None = None) -> Result:
@@ -18,48 +19,50 @@ def train(config: Config, root: Path | str = "runs", reporter: Reporter | None =
 
     Raises ``Stopped`` if it was asked to stop, ``RunError`` if it cannot go on.
     """
-    directory = RunDirectory(Path(root) / config.name)
-    if directory.result is None:
-        check_learning(config)
-        directory.path.mkdir(parents=True, exist_ok=True)
-        sync(directory.path.parent)
-    return _begin(directory, reporter or Reporter(), config)
+    return _run(RunDirectory(Path(root) / config.name), config, reporter or Reporter())
 
 
 def resume(path: Path | str, reporter: Reporter | None = None) -> Result:
     """Continue the run of a directory; otherwise as ``train``."""
     directory = find_run(Path(path))
-    if directory.result is None:
-        check_learning(directory.config())
-    return _begin(directory, reporter or Reporter())
+    return _run(directory, directory.config(), reporter or Reporter())
 
 
-def _begin(directory: RunDirectory, reporter: Reporter, config: Config | None = None) -> Result:
-    """Begin a session, unless the run has ended; a configuration given is that of the run."""
+def _run(directory: RunDirectory, config: Config, reporter: Reporter) -> Result:
+    """Execute what is left of a run. Nothing is written before its agent has been built."""
     ended = directory.result
     if ended is None:
-        with directory.locked():
+        with ExitStack() as stack:
+            stack.enter_context(threads(config.threads))
+            agent = build(config)
+            assert agent.env is not None
+            stack.callback(agent.env.close)
+            _make(directory.path)
+            stack.enter_context(directory.locked())
             ended = directory.result  # another process may have been faster
             if ended is None:
-                if config is not None:
-                    directory.settle(config)
-                return _session(directory, directory.config(), reporter)
+                directory.settle(config)
+                session = stack.enter_context(closing(Session(directory, config, agent, reporter)))
+                return _learn(session)
     if not directory.config().keep_checkpoint:
         Checkpoints(directory.checkpoints).remove()  # if that was interrupted
     return ended
 
 
-def _session(directory: RunDirectory, config: Config, reporter: Reporter) -> Result:
-    directory.remove_unfinished()
-    changed = write_system(directory)
-    if changed:
-        reporter.say(f"versions changed, so bits may: {', '.join(changed)}")
-    with ExitStack() as stack:
-        stack.enter_context(threads(config.threads))
-        session = Session(directory, config, reporter)
-        stack.callback(session.close)
-        session.prepare()
-        session.asked = stack.enter_context(asked_to_stop())
+def _make(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        sync(path.parent)
+    except OSError as error:
+        raise RunError(f"cannot use {error.filename or path}: {error.strerror}") from None
+
+
+def _learn(session: Session) -> Result:
+    session.directory.remove_unfinished()
+    if changed := write_system(session.directory):
+        session.reporter.say(f"versions changed, so bits may: {', '.join(changed)}")
+    session.prepare()
+    with asked_to_stop() as session.asked:
         try:
             return session.learn()
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Films of an agent: mp4 where there is a codec, gif where so named."""
+"""An agent at play: as a film, mp4 or gif, or in a window."""
 
 import errno
 import os
@@ -6,6 +6,7 @@ import platform
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,14 @@ from mviq.agents import Agent
 from mviq.runs.building import make_env
 from mviq.runs.config import Config
 from mviq.runs.directory import RunError
-from mviq.runs.evaluation import Episode, Way, actions
+from mviq.runs.evaluation import Episode, Game, Way, choose_actions
 from mviq.runs.state import undisturbed_randomness
 from mviq.storage import appearing
 
 Picture = np.ndarray[Any, Any]
 FRAMES_PER_SECOND = 30
 MOST_FRAMES = 5_000
+LEAST_SIDE = 400  # pixels of a window; the pictures of small games are enlarged
 
 
 def play(
@@ -33,15 +35,14 @@ def play(
     """Play one episode, and yield its pictures with the return and length so far."""
     env = make_env(config, 1, seed, evaluation=True, render_mode="rgb_array")
     generator = np.random.default_rng(seed)
-    total, length, over = 0.0, 0, False
     try:
-        observations = env.reset()
-        while not over and length < MOST_FRAMES:
+        game = Game(env)
+        while not game.over and game.length < MOST_FRAMES:
             picture = _picture(env)
-            yield picture, Episode(total, length)
-            observations, rewards, _, infos = env.step(actions(agent, observations, generator, way))
-            total, length, over = total + float(rewards[0]), length + 1, "episode" in infos[0]
-        yield picture, Episode(total, length)  # a new episode has begun, and is not shown
+            yield picture, Episode(float(game.totals[0]), game.length)
+            game.step(choose_actions(agent, game.observations, generator, way))
+        # A new episode has begun, and is not shown.
+        yield picture, Episode(float(game.totals[0]), game.length)
     finally:
         env.close()
 
@@ -127,9 +128,43 @@ def _write_mp4(path: Path, pictures: Iterator[Picture]) -> None:
         raise OSError(errno.EIO, cause, str(path))
 
 
-def _ffmpeg() -> Any:
+def show_episode(agent: Agent, config: Config, seed: int, way: Way = "greedy") -> Episode:
+    """Show an episode, until it or the window is closed, and return what it came to."""
+    pygame = _extra("pygame", "a window needs an extra")
+    reached, screen, clock = Episode(0.0, 0), None, pygame.time.Clock()
     try:
-        import imageio_ffmpeg  # type: ignore[import-untyped]
+        for picture, reached in play(agent, config, seed, way):
+            screen = screen or _window(pygame, picture)
+            pygame.display.set_caption(
+                f"{config.env}: return {reached.total:g}, step {reached.length}"
+            )
+            image = pygame.surfarray.make_surface(picture.swapaxes(0, 1))
+            pygame.transform.scale(image, screen.get_size(), screen)
+            pygame.display.flip()
+            if any(event.type == pygame.QUIT for event in pygame.event.get()):
+                break
+            clock.tick(FRAMES_PER_SECOND)
+    except pygame.error as error:
+        raise RunError(f"no window can be opened: {error}; --film FILE writes a film") from None
+    finally:
+        pygame.display.quit()
+    return reached
+
+
+def _window(pygame: Any, picture: Picture) -> Any:
+    height, width = picture.shape[:2]
+    scale = -(-LEAST_SIDE // min(height, width))
+    pygame.display.init()
+    return pygame.display.set_mode((scale * width, scale * height))
+
+
+def _extra(module: str, need: str) -> Any:
+    """Import a module of the extra ``video``."""
+    try:
+        return import_module(module)
     except ImportError:
-        raise RunError("mp4 needs an extra: pip install 'mviq[video]'; gif does not") from None
-    return imageio_ffmpeg
+        raise RunError(f"{need}: pip install 'mviq[video]'") from None
+
+
+def _ffmpeg() -> Any:
+    return _extra("imageio_ffmpeg", "an .mp4 needs an extra, a .gif does not")

@@ -1,19 +1,12 @@
-"""The progress display of a study: live on a terminal, plain lines in a log file."""
+"""The progress display of a study."""
 
-import sys
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TextIO
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console
 
-from mviq.runs.progress import PLAIN_EVERY, REFRESH, duration
+from mviq.progress import Bar, Display, duration
 from mviq.studies.engine import Ended, Event, Note, Progress, Task
 
 
@@ -34,12 +27,10 @@ class Line:
         self.step = self.first
 
     @property
-    def shown_return(self) -> str:
-        """The mean return as text."""
-        return "return -" if self.mean_return is None else f"return {self.mean_return:.1f}"
-
-    def __str__(self) -> str:
-        return f"{self.title}: step {self.step:,}/{self.total:,}, {self.shown_return}"
+    def note(self) -> str:
+        """How far it is."""
+        reached = "-" if self.mean_return is None else f"{self.mean_return:.1f}"
+        return f"step {self.step:,}/{self.total:,}, return {reached}"
 
 
 class Tally:
@@ -68,7 +59,7 @@ class Tally:
 
     @property
     def active(self) -> list[Line]:
-        """The runs at work."""
+        """The runs whose processes are alive."""
         return [line for line in self.runs.values() if line.active]
 
     @property
@@ -87,6 +78,15 @@ class Tally:
         new = sum(max(line.step - line.first, 0) for line in self.runs.values())
         return new / max(time.monotonic() - self._began, 1e-9)
 
+    def bars(self, elapsed: float) -> list[Bar]:
+        """Return a bar for each active run, and one for the whole study."""
+        rows = [Bar(line.title, line.step, line.total, line.note) for line in self.active]
+        return [*rows, Bar("", self.done, self.total, str(self))]
+
+    def line(self, elapsed: float) -> str:
+        """Return the same as one line."""
+        return "; ".join([str(self), *(f"{line.title}: {line.note}" for line in self.active)])
+
     def __str__(self) -> str:
         ended = sum(line.ended for line in self.runs.values())
         left = sum(line.total - line.step for line in self.runs.values() if not line.ended)
@@ -103,10 +103,11 @@ def _ending(title: str, event: Ended) -> str:
     return f"{title}: {event.how}" + (f", {event.reason}" if event.reason else "")
 
 
-class Board:
-    """Counts events without showing anything."""
+class Board(Display):
+    """Shows the progress of a study: a bar for each active run, and one for the whole study."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: Tally, console: Console | None = None, quiet: bool = False) -> None:
+        super().__init__(tally.bars, tally.line, console=console, quiet=quiet)
         self._tally = tally
 
     def show(self, event: Event) -> None:
@@ -114,74 +115,4 @@ class Board:
         text = self._tally.take(event)
         if text is not None:
             self.say(text)
-
-    def say(self, text: str) -> None:
-        """Show a line of text."""
-
-    def __enter__(self) -> "Board":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-
-class LogBoard(Board):
-    """Writes a line when a run ends, and one with the progress every ``PLAIN_EVERY`` seconds."""
-
-    def __init__(self, tally: Tally, file: TextIO) -> None:
-        super().__init__(tally)
-        self._file, self._last = file, time.monotonic()
-
-    def show(self, event: Event) -> None:
-        """Count an event, and write the progress if the last line is old."""
-        super().show(event)
-        now = time.monotonic()
-        if now - self._last >= PLAIN_EVERY:
-            self._last = now
-            self.say("; ".join([str(self._tally), *map(str, self._tally.active)]))
-
-    def say(self, text: str) -> None:
-        """Write a line, unless the terminal is gone: the study goes on without it."""
-        with suppress(OSError):
-            print(text, file=self._file, flush=True)
-
-
-class LiveBoard(Board):
-    """Draws a bar for the whole study and one for each active run on a terminal."""
-
-    def __init__(self, tally: Tally, console: Console) -> None:
-        super().__init__(tally)
-        self._live = Live(
-            get_renderable=self._drawn, console=console, refresh_per_second=1 / REFRESH
-        )
-
-    def say(self, text: str) -> None:
-        """Write a line above the bars, unless the terminal is gone."""
-        with suppress(OSError):
-            self._live.console.print(text, highlight=False, markup=False)
-
-    def _drawn(self) -> RenderableType:
-        rows = Table.grid(padding=(0, 2))
-        for line in self._tally.active:
-            bar = ProgressBar(line.total, line.step, width=20)
-            rows.add_row(Text(line.title), bar, f"{line.step:,}", line.shown_return)
-        whole = Table.grid(padding=(0, 2))
-        bar = ProgressBar(self._tally.total, self._tally.done, width=20)
-        whole.add_row(bar, Text(str(self._tally)))
-        return Group(rows, whole)
-
-    def __enter__(self) -> "LiveBoard":
-        self._live.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        with suppress(OSError):
-            self._live.stop()
-
-
-def board(tally: Tally, quiet: bool) -> Board:
-    """Return the display for standard error: live on a terminal, otherwise lines, or nothing."""
-    if quiet:
-        return Board(tally)
-    console = Console(stderr=True)
-    return LiveBoard(tally, console) if console.is_terminal else LogBoard(tally, sys.stderr)
+        self.update()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mviq.runs.config import Config
-from mviq.studies.directory import PlannedRun
+from mviq.studies.study_directory import PlannedRun
 
 
 @dataclass(frozen=True)

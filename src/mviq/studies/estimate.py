@@ -10,9 +10,10 @@ from dataclasses import asdict, dataclass
 from itertools import repeat
 from math import ceil
 
+from mviq.messages import counted
+from mviq.progress import duration
 from mviq.runs.config import Config
 from mviq.runs.evaluation import TOGETHER
-from mviq.runs.progress import duration
 from mviq.runs.session import CHECKPOINT_SECONDS
 from mviq.studies.engine import Task
 from mviq.studies.measuring import Measured
@@ -46,14 +47,9 @@ class Estimate:
     def __str__(self) -> str:
         at_once = f"{self.workers} at a time" if self.workers > 1 else "one at a time"
         return (
-            f"{format_runs(self.runs)}, {self.steps:,} steps, about {duration(self.seconds)} "
+            f"{counted(self.runs, 'run')}, {self.steps:,} steps, about {duration(self.seconds)} "
             f"({at_once}), memory {size(self.workers * self.memory)}, disk {size(self.disk)}"
         )
-
-
-def format_runs(runs: int) -> str:
-    """Format a number of runs."""
-    return "1 run" if runs == 1 else f"{runs:,} runs"
 
 
 def size(number: float) -> str:

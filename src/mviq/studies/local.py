@@ -29,7 +29,6 @@ class LocalEngine:
         return max(1, min(by_cores, by_memory))
 
     def start(self, task: Task) -> None:
-        """Start the process of a run."""
         try:
             process = RunProcess(task)
         except OSError as error:
@@ -45,12 +44,10 @@ class LocalEngine:
             self._events.put(Ended(run, "failed", f"cannot be followed: {error}"))
 
     def stop(self, run: str) -> None:
-        """Ask a run to save a checkpoint and end."""
         if run in self._processes:  # otherwise it could not be started
             self._processes[run].stop()
 
     def kill(self) -> None:
-        """Kill the processes of all runs."""
         for process in self._processes.values():
             process.kill()
 

@@ -19,10 +19,10 @@ import numpy as np
 
 from mviq.runs.config import Config
 from mviq.runs.directory import RunDirectory
-from mviq.runs.overrides import convert
 from mviq.runs.presets import resolve
-from mviq.runs.progress import Reporter
-from mviq.studies.status import saved_step
+from mviq.runs.records import saved_step
+from mviq.runs.reporter import Reporter
+from mviq.runs.settings import convert
 
 STEPS, SECONDS = 300, 1.0  # the least that is measured
 PATIENCE = 20.0  # seconds after which fewer steps are enough
@@ -113,7 +113,7 @@ def _short(config: Config) -> Config:
 def _evaluation(config: Config, model: Path) -> tuple[float, int]:
     """Return the seconds per evaluation step and the bytes of a saved agent."""
     from mviq.runs.building import make_agent, make_env
-    from mviq.runs.evaluation import TOGETHER, actions
+    from mviq.runs.evaluation import TOGETHER, choose_actions
 
     env = make_env(config, min(TOGETHER, config.eval_episodes), config.seed, evaluation=True)
     small = replace(config, buffer_size=config.batch_size * config.n_envs * config.n_steps)
@@ -122,7 +122,7 @@ def _evaluation(config: Config, model: Path) -> tuple[float, int]:
     observations = env.reset()
     began, steps = time.perf_counter(), 0
     while steps < STEPS and time.perf_counter() - began < SECONDS:
-        observations = env.step(actions(agent, observations, generator, "greedy"))[0]
+        observations = env.step(choose_actions(agent, observations, generator, "greedy"))[0]
         steps += 1
     seconds = (time.perf_counter() - began) / steps
     env.close()

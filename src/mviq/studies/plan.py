@@ -7,6 +7,7 @@ algorithms on the seeds it got to.
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from itertools import product
 from operator import itemgetter
 from typing import Any
@@ -14,9 +15,8 @@ from typing import Any
 from mviq.runs.config import Config
 from mviq.runs.directory import RunError
 from mviq.runs.presets import COMMON, resolve
-from mviq.studies.directory import Plan, PlannedRun
-from mviq.studies.patterns import is_like
-from mviq.studies.study import Entry, Settings, Study
+from mviq.studies.definition import Entry, Settings, Study
+from mviq.studies.study_directory import Plan, PlannedRun
 
 _PLACE = re.compile(r"\{(\w+)\}")
 
@@ -41,6 +41,15 @@ def matching_runs(plan: Plan, patterns: Collection[str]) -> list[PlannedRun]:
     return [run for run in plan.runs if not patterns or any(_matches(run, p) for p in patterns)]
 
 
+def is_like(names: Collection[str], pattern: str) -> bool:
+    """Return whether a pattern such as ``MVI*`` equals or matches one of the names.
+
+    >>> is_like(["MVI(2)", "CartPole-v1"], "MVI*"), is_like(["a[1]"], "a[1]"), is_like(["a"], "b*")
+    (True, True, False)
+    """
+    return pattern in names or any(fnmatchcase(name, pattern) for name in names)
+
+
 def _matches(run: PlannedRun, pattern: str) -> bool:
     names = (run.label, run.env, str(run.seed), f"seed {run.seed}", run.title, run.run)
     return is_like(names, pattern)
@@ -53,7 +62,7 @@ def config_of(run: PlannedRun) -> Config:
 
 def check_runs(runs: Iterable[PlannedRun], here: bool = True) -> None:
     """Raise ``ValueError`` for a run that cannot be built; check its device only if ``here``."""
-    from mviq.runs.building import check
+    from mviq.runs.building import check_config
 
     checked: set[tuple[Any, ...]] = set()
     for run in runs:
@@ -64,7 +73,7 @@ def check_runs(runs: Iterable[PlannedRun], here: bool = True) -> None:
             continue
         checked.add(kind)
         try:
-            check(config)
+            check_config(config)
         except (RunError, ValueError) as error:
             raise ValueError(f"the run {run.label!r} on {run.env} cannot be: {error}") from None
 
@@ -123,7 +132,7 @@ def _label(entry: Entry, grid: Mapping[str, tuple[Any, ...]], chosen: Settings) 
     else:
         named = [name for name in entry.grid if len(entry.grid[name]) > 1]
     named += [name for name in grid if len(grid[name]) > 1]
-    shown = {name: spoken(value) for name, value in values.items()}
+    shown = {name: format_value(value) for name, value in values.items()}
     inside = set(_PLACE.findall(label))
     for name in inside - shown.keys():
         raise ValueError(f"label {label!r} names {name!r}, which its entry does not set")
@@ -131,14 +140,14 @@ def _label(entry: Entry, grid: Mapping[str, tuple[Any, ...]], chosen: Settings) 
     return " ".join([label, *(f"{name}={shown[name]}" for name in named if name not in inside)])
 
 
-def spoken(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Format a value for a label or a table of settings.
 
-    >>> spoken(2.0), spoken((32, 32)), spoken(float("inf")), spoken([]), spoken(None)
-    ('2', '32,32', 'inf', 'none', 'none')
+    >>> [format_value(value) for value in (2.0, (32, 32), float("inf"), [], None)]
+    ['2', '32,32', 'inf', 'none', 'none']
     """
     if isinstance(value, list | tuple):
-        return ",".join(map(spoken, value)) or "none"
+        return ",".join(map(format_value, value)) or "none"
     if isinstance(value, float):
         return f"{value:g}"
     return "none" if value is None else str(value)

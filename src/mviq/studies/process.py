@@ -7,8 +7,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from mviq.studies.directory import StudyDirectory
 from mviq.studies.engine import Ended, Event, Note, Progress, Task
+from mviq.studies.study_directory import StudyDirectory
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 _KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in (Progress, Ended, Note)}

@@ -19,9 +19,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from mviq.messages import one_line
 from mviq.studies.engine import Ended, Event, Note, Task
 from mviq.studies.ray_task import Mailbox, execute
-from mviq.studies.worker import one_line
 
 RETRIES = 20  # of a run whose node is lost, while the study is running
 POLL = 0.5  # seconds between looks into the mailbox
@@ -55,7 +55,7 @@ def ray_engine(
         ray = _joined(address)
     except (OSError, ValueError, RuntimeError) as error:
         where = address or "this machine"
-        raise ValueError(f"no Ray cluster at {where}: {one_line(str(error))}") from None
+        raise ValueError(f"no Ray cluster at {where}: {one_line(error)}") from None
     with redirect_stdout(CapturedOutput()) as captured:
         try:
             yield RayEngine(ray, captured, resources, workers)
@@ -157,7 +157,7 @@ class RayEngine:
         except self._ray.exceptions.TaskCancelledError:
             return Ended(run, "stopped")
         except self._ray.exceptions.RayError as error:  # its node was lost too often
-            return Ended(run, "killed", f"killed by Ray: {one_line(str(error))}")
+            return Ended(run, "killed", f"killed by Ray: {one_line(error)}")
         return ended
 
 
@@ -173,7 +173,6 @@ class CapturedOutput(io.TextIOBase):
         self._said: deque[str] = deque()
 
     def write(self, text: str) -> int:
-        """Keep a text."""
         self._said.append(text)
         return len(text)
 

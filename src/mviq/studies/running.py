@@ -1,25 +1,24 @@
 """Runs a study; started again, it continues where it was."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from mviq.runs.directory import BusyError
+from mviq.messages import counted
+from mviq.progress import Display
 from mviq.studies import estimate as estimates
 from mviq.studies import machine
-from mviq.studies.board import Tally, board
-from mviq.studies.directory import Plan, StudyDirectory
+from mviq.studies.board import Board, Tally
+from mviq.studies.definition import Budget, LimitError, Study, study_yaml
 from mviq.studies.engine import Engine, Task
-from mviq.studies.estimate import Estimate, cost_class, format_runs, memory, size
+from mviq.studies.estimate import Estimate, cost_class, memory, size
 from mviq.studies.local import LocalEngine
 from mviq.studies.plan import check_runs, expand, matching_runs
 from mviq.studies.ray_engine import Resources, ray_engine
+from mviq.studies.run_status import RunStatus, status_of
 from mviq.studies.scheduler import Scheduler, TaskList, left_to_do
-from mviq.studies.status import RunStatus, status_of
-from mviq.studies.study import Budget, LimitError, Study, as_yaml
-
-Say = Callable[[str], None]
+from mviq.studies.study_directory import Plan, StudyDirectory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +42,10 @@ class Options:
     """Address of a Ray cluster; None means the one of this machine, or a new one."""
     resources: Resources = field(default_factory=Resources)
     """What a run gets from Ray."""
+
+    def say(self, text: str) -> None:
+        """Write a message to standard error, unless quiet."""
+        Display(lambda elapsed: (), quiet=self.quiet).say(text)
 
 
 @dataclass(frozen=True)
@@ -74,18 +77,18 @@ class Work:
         return sum(task.steps for task in self.tasks)
 
     def __str__(self) -> str:
-        return str(self.estimate or f"{format_runs(len(self.tasks))}, {self.steps:,} steps")
+        return str(self.estimate or f"{counted(len(self.tasks), 'run')}, {self.steps:,} steps")
 
 
-def run_study(study: Study, directory: StudyDirectory, options: Options, say: Say) -> StudyOutcome:
+def run_study(study: Study, directory: StudyDirectory, options: Options) -> StudyOutcome:
     """Run what is left of a study; a mistake is a ``ValueError`` before anything is started."""
     with engine_of(options) as engine:
-        plan, work = prepare_study(study, directory, options, engine, say)
+        plan, work = prepare_study(study, directory, options, engine)
         if work.estimate is not None:
-            say(str(work))
+            options.say(str(work))
         check_limits(study.budget, work, directory, options)
         with directory.locked():
-            directory.settle(as_yaml(study), plan, options.drop)
+            directory.settle(study_yaml(study), plan, options.drop)
             stopped = _execute(work.tasks, directory, options, engine) if work.tasks else False
     selected = matching_runs(plan, options.only)
     return StudyOutcome([status_of(directory, run) for run in selected], stopped)
@@ -100,7 +103,7 @@ def _execute(
         at_once = options.workers or len(tasks)
     tally = Tally()
     tally.add(tasks)
-    with board(tally, options.quiet) as shown:
+    with Board(tally, quiet=options.quiet) as shown:
         return Scheduler(directory, engine, at_once, shown).run(TaskList(tasks))
 
 
@@ -112,26 +115,25 @@ def engine_of(options: Options) -> AbstractContextManager[Engine]:
 
 
 def prepare_study(
-    study: Study, directory: StudyDirectory, options: Options, engine: Engine, say: Say
+    study: Study, directory: StudyDirectory, options: Options, engine: Engine
 ) -> tuple[Plan, Work]:
     """Return the plan of a study, and what is left to do; nothing is written."""
     plan = expand(study)
     selected = matching_runs(plan, options.only)
     directory.check_owner(plan, options.drop)
-    if directory.busy:
-        raise BusyError(f"another process is running {directory.path}")
+    directory.check_idle()
     check_runs(selected, here=options.engine == "local")
     left = left_to_do(directory, selected, options.retry_failed)
-    return plan, priced(left, options, engine, say)
+    return plan, priced(left, options, engine)
 
 
-def priced(tasks: list[Task], options: Options, engine: Engine, say: Say) -> Work:
+def priced(tasks: list[Task], options: Options, engine: Engine) -> Work:
     """Return tasks with their cost, measured on this machine if the options say so."""
     if tasks:
         engine.room(tasks)  # raises an error if there is none
     if not tasks or not options.measure:
         return Work(tasks)
-    say("measuring for a moment what the runs take …")
+    options.say("measuring for a moment what the runs take …")
     at_once = min(LocalEngine(options.workers).room(tasks), len(tasks))
     costs = estimates.measured([task.config for task in tasks], at_once)
     tasks = [

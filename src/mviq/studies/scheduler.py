@@ -7,10 +7,10 @@ from typing import Protocol
 
 from mviq.runs.stopping import asked_to_stop
 from mviq.studies.board import Board
-from mviq.studies.directory import Failure, PlannedRun, StudyDirectory
 from mviq.studies.engine import Ended, Engine, Event, Note, Progress, Task
 from mviq.studies.plan import config_of
-from mviq.studies.status import status_of
+from mviq.studies.run_status import status_of
+from mviq.studies.study_directory import Failure, PlannedRun, StudyDirectory
 
 STOPPING = "stopping: the runs save where they are; once more to stop at once"
 
@@ -51,7 +51,6 @@ class TaskList:
         self._waiting = deque(tasks)
 
     def next(self) -> Task | None:
-        """Return the next task of the list."""
         return self._waiting.popleft() if self._waiting else None
 
     def retry(self, task: Task) -> None:

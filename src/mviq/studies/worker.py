@@ -16,11 +16,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TextIO
 
+from rich.console import Console
+
+from mviq.messages import one_line
+from mviq.progress import REFRESH
 from mviq.runs.directory import BusyError, Result, RunError
-from mviq.runs.progress import REFRESH, Lines
-from mviq.studies.directory import PlannedRun, StudyDirectory
+from mviq.runs.reporter import DisplayReporter
 from mviq.studies.engine import Ended, Event, Note, Progress
 from mviq.studies.plan import config_of
+from mviq.studies.study_directory import PlannedRun, StudyDirectory
 
 BUSY_WAIT = 1.0  # seconds until a run that another process works on is tried again
 
@@ -42,15 +46,14 @@ class Messages:
             signal.raise_signal(signal.SIGTERM)
 
 
-class MessageReporter(Lines):
+class MessageReporter(DisplayReporter):
     """Prints a line now and then, and sends the step every ``REFRESH`` seconds."""
 
     def __init__(self, run: str, messages: Messages) -> None:
-        super().__init__(sys.stderr)
+        super().__init__(Console(file=sys.stderr, force_terminal=False))
         self._run, self._messages, self._sent = run, messages, 0.0
 
     def start(self, step: int, total: int) -> None:
-        """Send the first step."""
         super().start(step, total)
         self._messages.send(Progress(self._run, step))
 
@@ -94,11 +97,6 @@ def _train(planned: PlannedRun, root: Path, messages: Messages) -> Result:
             # Sent again and again, to notice if nobody reads any more.
             messages.send(Note(f"{planned.run}: another process is at work on it, waiting"))
             time.sleep(BUSY_WAIT)
-
-
-def one_line(text: str) -> str:
-    """Return a text without line breaks."""
-    return " ".join(text.split())
 
 
 def main() -> None:

@@ -80,7 +80,7 @@ def improve(algorithm: Algorithm, q_values: Tensor, prior: Tensor | None) -> Imp
     return Improvement(at.policy, algorithm.bootstrap(at), bonus)
 
 
-class Entry(NamedTuple):
+class NamedAlgorithm(NamedTuple):
     """A named algorithm: its point, what its name fixes, and one line about it."""
 
     algorithm: Algorithm
@@ -88,19 +88,23 @@ class Entry(NamedTuple):
     summary: str
 
 
-def _implicit(name: str, summary: str) -> Entry:
-    return Entry(FAMILY[name], frozenset(), summary)  # ``named`` knows what is fixed
+def _implicit(name: str, summary: str) -> NamedAlgorithm:
+    return NamedAlgorithm(FAMILY[name], frozenset(), summary)  # ``named`` knows what is fixed
 
 
-ALGORITHMS: Mapping[str, Entry] = {
+ALGORITHMS: Mapping[str, NamedAlgorithm] = {
     "vi": _implicit("vi", "value iteration: q = ∞, α = 0"),
     "advantage-learning": _implicit("advantage-learning", "greedy with an action gap: q = ∞"),
     "soft-vi": _implicit("soft-vi", "entropy regularisation: q = 1, α = 0"),
     "m-vi": _implicit("m-vi", "Munchausen value iteration: q = 1, log form, clipped at −1"),
     "tsallis-vi": _implicit("tsallis-vi", "Tsallis-entropy regularisation: any q, α = 0"),
     "mvi": _implicit("mvi", "MVI(q), the paper's algorithm: any q, gap form"),
-    "kl-vi": Entry(ExplicitKL(q=1.0), frozenset({"q"}), "explicit KL to a stored prior: q = 1"),
-    "tkl-vi": Entry(ExplicitKL(), frozenset(), "explicit Tsallis-KL to a stored prior: any q"),
+    "kl-vi": NamedAlgorithm(
+        ExplicitKL(q=1.0), frozenset({"q"}), "explicit KL to a stored prior: q = 1"
+    ),
+    "tkl-vi": NamedAlgorithm(
+        ExplicitKL(), frozenset(), "explicit Tsallis-KL to a stored prior: any q"
+    ),
 }
 """The eight named algorithms, as points of the family."""
 
@@ -116,7 +120,7 @@ def algorithm(name: str, **changes: object) -> Algorithm:
     """
     if name not in ALGORITHMS and name != ANY:
         raise ValueError(f"algorithm must be one of {', '.join([*ALGORITHMS, ANY])}, got {name!r}")
-    point, fixed, _ = ALGORITHMS.get(name, Entry(Family(), frozenset(), ""))
+    point, fixed, _ = ALGORITHMS.get(name, NamedAlgorithm(Family(), frozenset(), ""))
     known = {field.name for field in fields(point)}
     for setting in changes:
         if setting not in known:

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mviq.tabular.grid import DOWN, LEFT, RIGHT, UP, Grid
-from mviq.tabular.mdp import MDP
+from mviq.tabular.mdp import DOWN, LEFT, MDP, RIGHT, UP, Grid
 
 _BLOCK = 100_000  # rows drawn at a time, so that temporaries stay small
 
@@ -78,10 +77,13 @@ def chain(states: int = 10, slip: float = 0.1, discount: float = 0.95) -> MDP:
     return MDP.from_arrays(transitions, rewards, discount, _first(states), name=f"chain({states})")
 
 
-def _sparse(states: int, moves: Sequence[tuple[NDArray[Any], ...]]) -> sparse.csr_array:
-    """Return transitions of two actions from moves: rows, next states and probabilities."""
+def _sparse(
+    states: int, moves: Sequence[tuple[NDArray[Any], ...]], actions: int = 2
+) -> sparse.csr_array:
+    """Return transitions from moves: rows, next states and probabilities."""
     rows, following, probabilities = (np.concatenate(part) for part in zip(*moves, strict=True))
-    matrix = sparse.csr_array((probabilities, (rows, following)), shape=(2 * states, states))
+    shape = (actions * states, states)
+    matrix = sparse.csr_array((probabilities, (rows, following)), shape=shape)
     matrix.eliminate_zeros()
     return matrix
 
@@ -165,20 +167,15 @@ def _walk(blocked: NDArray[np.bool_], slip: float, discount: float) -> MDP:
         return np.where(stopped, np.arange(tiles), to_row * columns + to_column)
 
     targets = [target(move) for move in moves]
-    entries = [
-        (chance, np.arange(tiles) * 4 + action, targets[(action + turn) % 4])
+    terminal = blocked.ravel().copy()
+    terminal[goal] = True
+    free = np.flatnonzero(~terminal)
+    steps = [
+        (free * 4 + action, targets[(action + turn) % 4][free], np.full(free.size, chance))
         for action in range(4)
         for turn, chance in ((0, 1 - slip), (1, slip / 2), (3, slip / 2))
     ]
-    probability = np.concatenate([np.full(tiles, chance) for chance, _, _ in entries])
-    source = np.concatenate([source for _, source, _ in entries])
-    to = np.concatenate([to for _, _, to in entries])
-    terminal = blocked.ravel().copy()
-    terminal[goal] = True
-    inside = ~terminal[source // 4]
-    matrix = sparse.csr_array(
-        (probability[inside], (source[inside], to[inside])), shape=(tiles * 4, tiles)
-    )
+    matrix = _sparse(tiles, steps, actions=4)
     rewards = matrix[:, [goal]].toarray().reshape(tiles, 4)
     letters = np.where(blocked.ravel(), "#", ".")
     letters[0], letters[goal] = "S", "G"
@@ -210,11 +207,8 @@ def deep_sea(size: int = 10, discount: float = 0.99) -> MDP:
     below = np.where(row < size - 1, (row + 1) * size, end)
     to_left = np.where(row < size - 1, below + np.maximum(column - 1, 0), end)
     to_right = np.where(row < size - 1, below + np.minimum(column + 1, size - 1), end)
-    source = np.concatenate([2 * np.arange(tiles), 2 * np.arange(tiles) + 1])
-    matrix = sparse.csr_array(
-        (np.ones(2 * tiles), (source, np.concatenate([to_left, to_right]))),
-        shape=(2 * (tiles + 1), tiles + 1),
-    )
+    here, sure = np.arange(tiles), np.ones(tiles)
+    matrix = _sparse(tiles + 1, [(2 * here, to_left, sure), (2 * here + 1, to_right, sure)])
     terminal = np.arange(tiles + 1) == end
     return MDP.from_arrays(
         matrix, rewards, discount, _first(tiles + 1), terminal, name=f"deep-sea({size})"

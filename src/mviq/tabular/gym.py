@@ -7,11 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mviq.tabular.grid import DOWN, LEFT, RIGHT, UP, Grid
-from mviq.tabular.mdp import MDP
+from mviq.tabular.mdp import DOWN, LEFT, MDP, RIGHT, UP, Grid
 
 Transition = tuple[float, int, float, bool]
-Table = dict[int, dict[int, list[Transition]]]
+TransitionTable = dict[int, dict[int, list[Transition]]]
 
 
 def from_gym(
@@ -55,17 +54,17 @@ def _make(name: str, options: dict[str, Any]) -> gymnasium.Env[Any, Any]:
         raise ValueError(f"Gymnasium cannot make {name!r}: {first_line}") from None
 
 
-def _table(environment: gymnasium.Env[Any, Any], name: str) -> Table:
+def _table(environment: gymnasium.Env[Any, Any], name: str) -> TransitionTable:
     table = getattr(environment.unwrapped, "P", None)
     if not isinstance(table, dict):
         raise ValueError(
             f"{name} is not tabular: it has no table P of transitions (FrozenLake-v1, "
             "CliffWalking-v1 and Taxi-v4 have one)"
         )
-    return cast(Table, table)
+    return cast(TransitionTable, table)
 
 
-def _moves(table: Table) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _moves(table: TransitionTable) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return the transitions out of the states that are not terminal, and which states are."""
     fields = [("state", int), ("action", int), ("probability", float), ("next", int)]
     fields += [("reward", float), ("ends", bool)]

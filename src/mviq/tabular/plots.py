@@ -1,4 +1,4 @@
-"""Pictures: how a run converged, how runs compare, and the policy drawn on the map."""
+"""Figures: the convergence of runs, and their policies on the map."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,8 +15,7 @@ from matplotlib.patches import Rectangle
 from mviq.drawing.figures import draw, panel_grid
 from mviq.drawing.panels import FigureData, Maths, Panel, Series
 from mviq.drawing.style import in_style, looks
-from mviq.tabular.grid import Grid
-from mviq.tabular.mdp import MDP
+from mviq.tabular.mdp import MDP, Grid
 from mviq.tabular.solver import Solution
 
 _SMALLEST = 1e-16  # on a logarithmic axis: what is below is rounding

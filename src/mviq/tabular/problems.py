@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mviq.tabular.files import load_mdp
 from mviq.tabular.generators import chain, deep_sea, garnet, grid_world, lock_in_chain
 from mviq.tabular.gym import from_gym
 from mviq.tabular.mdp import MDP
+from mviq.tabular.mdp_files import load_mdp
 
 
 class Generator(NamedTuple):

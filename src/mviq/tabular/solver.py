@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mviq.tabular.algorithms import Algorithm
-from mviq.tabular.diagnostics import Diagnostics, Record
+from mviq.tabular.history import Diagnostics, Record
 from mviq.tabular.mdp import MDP
-from mviq.tabular.state import State, begin
-from mviq.tabular.status import Mark, Status
-from mviq.tabular.sweep import improvements, sweep
+from mviq.tabular.status import Moment, State, Status, begin
+from mviq.tabular.sweep import improved_chunks, sweep
 
 TOLERANCE = 1e-8
 MAX_ITERATIONS = 10_000
@@ -80,7 +79,7 @@ def _advance(
         step.q_values[mdp.acting] += errors[mdp.acting]
     if recentre:
         step.q_values.add_(_offset(*step.change, mdp.discount))
-    mark = Mark(iteration, step.residual, step.q_values)
+    mark = Moment(iteration, step.residual, step.q_values)
     watch, verdict = state.watch.look(mark, tolerance, step.scale, noisy=noise is not None)
     prior = state.prior if step.policy is None else step.policy
     return State(iteration, step.q_values, prior, step.residual, verdict, watch)
@@ -168,7 +167,7 @@ def _conclude(
     policy = torch.full_like(last.q_values, torch.nan)
     values = torch.full((mdp.states,), torch.nan, dtype=torch.float64)
     if status is not Status.DIVERGED:  # of such numbers there may be no policy
-        for rows, step in improvements(algorithm, last.q_values, last.prior):
+        for rows, step in improved_chunks(algorithm, last.q_values, last.prior):
             policy[rows], values[rows] = step.policy, step.value
     values[torch.from_numpy(mdp.terminal)] = 0.0
     arrays = (last.q_values.numpy(), values.numpy(), policy.numpy())

@@ -1,11 +1,16 @@
-"""Does the iteration settle? Told from its residuals, so that it never runs on silently."""
+"""The state of an iteration, and the detection of convergence, cycles and divergence."""
 
 import math
 from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
+import torch
 from torch import Tensor
+
+from mviq.tabular.algorithms import Algorithm, ExplicitKL
+from mviq.tabular.mdp import MDP
+from mviq.tsallis import entropy
 
 ROUNDING = 64 * float(np.finfo(np.float64).eps)  # relative: below it, differences mean nothing
 PATIENCE = 1000  # iterations without a new lowest residual that are never held against a run
@@ -13,7 +18,7 @@ _RUNAWAY = 1e8  # times what bounded rewards can be worth
 
 
 class Status(Enum):
-    """How an iteration stands, or how it ended."""
+    """The status of an iteration."""
 
     RUNNING = "running"
     CONVERGED = "converged"
@@ -23,7 +28,7 @@ class Status(Enum):
 
 
 @dataclass(frozen=True)
-class Mark:
+class Moment:
     """A moment of the past to compare with."""
 
     iteration: int
@@ -49,7 +54,7 @@ _GO_ON = Verdict(Status.RUNNING)
 
 @dataclass(frozen=True)
 class Watch:
-    """What has to be remembered to tell settling from cycling and drifting.
+    """What is remembered to tell convergence from cycling and drifting.
 
     ``best`` is the moment of the lowest residual. ``anchor`` is set anew whenever the time since
     it has doubled (Brent's method), so that a cycle of any period returns to it some day.
@@ -57,11 +62,11 @@ class Watch:
 
     worth: float
     """Scale of the action values: what the largest reward and entropy are worth for ever."""
-    best: Mark
-    anchor: Mark
+    best: Moment
+    anchor: Moment
 
     def look(
-        self, now: Mark, tolerance: float, scale: float, *, noisy: bool
+        self, now: Moment, tolerance: float, scale: float, *, noisy: bool
     ) -> tuple["Watch", Verdict]:
         """Return the watch after one more iteration, and what it makes of it.
 
@@ -78,11 +83,11 @@ class Watch:
             return replace(watch, best=now), _GO_ON
         return watch._remember(now), watch._recurrence(now, scale) or watch._stall(now) or _GO_ON
 
-    def _remember(self, now: Mark) -> "Watch":
+    def _remember(self, now: Moment) -> "Watch":
         due = now.iteration >= 2 * self.anchor.iteration
         return replace(self, anchor=now) if due else self
 
-    def _recurrence(self, now: Mark, scale: float) -> Verdict | None:
+    def _recurrence(self, now: Moment, scale: float) -> Verdict | None:
         # Comparing two numbers first keeps the arrays out of it for all that still moves.
         rounding = ROUNDING * max(scale, now.residual)
         if abs(now.residual - self.anchor.residual) > rounding:
@@ -92,7 +97,7 @@ class Watch:
         period = now.iteration - self.anchor.iteration
         return Verdict(Status.CYCLING, f"period {period}, residual {now.residual:.3g}")
 
-    def _stall(self, now: Mark) -> Verdict | None:
+    def _stall(self, now: Moment) -> Verdict | None:
         """Give up when the lowest residual is older than half of the run, and than patience."""
         waited = now.iteration - self.best.iteration
         if waited < max(PATIENCE, self.best.iteration):
@@ -105,5 +110,44 @@ class Watch:
 
 def start_watching(worth: float, q_values: Tensor) -> Watch:
     """Return the watch before the first iteration."""
-    mark = Mark(0, math.inf, q_values)
+    mark = Moment(0, math.inf, q_values)
     return Watch(worth if worth > 0 else 1.0, mark, mark)
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything needed to continue an iteration; immutable."""
+
+    iteration: int
+    q_values: Tensor
+    prior: Tensor | None
+    """The prior of the next improvement, for the explicit algorithms."""
+    residual: float
+    """‖T Q − Q‖∞ at the action values before these."""
+    verdict: Verdict
+    watch: Watch
+
+
+def begin(
+    mdp: MDP, algorithm: Algorithm, q_values: Tensor | None = None, prior: Tensor | None = None
+) -> State:
+    """Return the state before the first iteration: Q = 0 and a uniform prior unless given."""
+    can = torch.from_numpy(mdp.available)
+    first = torch.zeros(can.shape, dtype=torch.float64) if q_values is None else q_values.double()
+    if first.shape != can.shape:
+        raise ValueError(f"q_values must have shape {tuple(can.shape)}, got {tuple(first.shape)}")
+    first = torch.where(can, first, -torch.inf)
+    first[torch.from_numpy(mdp.terminal)] = 0.0
+    if isinstance(algorithm, ExplicitKL) and prior is None:
+        prior = can / can.sum(-1, keepdim=True).double()
+    elif not isinstance(algorithm, ExplicitKL) and prior is not None:
+        raise ValueError("only the explicit algorithms have a prior")
+    watch = start_watching(_worth(mdp, algorithm), first)
+    return State(0, first, prior, float("inf"), Verdict(Status.RUNNING), watch)
+
+
+def _worth(mdp: MDP, algorithm: Algorithm) -> float:
+    """Return the discounted value of the largest reward and the largest entropy in every step."""
+    uniform = torch.full((mdp.actions,), 1 / mdp.actions, dtype=torch.float64)
+    bonus = algorithm.temperature * float(entropy(uniform, algorithm.q))
+    return (mdp.largest_reward + bonus) / (1 - mdp.discount)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mviq.tabular.algorithms import Algorithm, ExplicitKL, Improvement, improve
 from mviq.tabular.mdp import MDP
-from mviq.tabular.threads import one_thread
+from mviq.threads import threads
 
 CHUNK = 8192
 """States improved at a time, so few that what belongs to them stays in cache."""
@@ -42,7 +42,7 @@ class Sweep(NamedTuple):
 
 def sweep(mdp: MDP, algorithm: Algorithm, q_values: Tensor, prior: Tensor | None) -> Sweep:
     """Apply the algorithm's operator once, in one thread."""
-    with one_thread():
+    with threads(1):
         return _sweep(mdp, algorithm, q_values, prior)
 
 
@@ -52,7 +52,7 @@ def _sweep(mdp: MDP, algorithm: Algorithm, q_values: Tensor, prior: Tensor | Non
     moving = isinstance(algorithm, ExplicitKL) and algorithm.prior == "moving"
     policy = torch.empty_like(q_values) if moving else None
     result, values = torch.empty_like(q_values), q_values.new_empty(mdp.states)
-    for rows, step in improvements(algorithm, q_values, prior):
+    for rows, step in improved_chunks(algorithm, q_values, prior):
         values[rows] = step.value
         if step.bonus is None:
             result[rows] = rewards[rows]
@@ -68,7 +68,7 @@ def _sweep(mdp: MDP, algorithm: Algorithm, q_values: Tensor, prior: Tensor | Non
     return Sweep(result, change, float(max(-array.min(), array.max())), policy)
 
 
-def improvements(
+def improved_chunks(
     algorithm: Algorithm, q_values: Tensor, prior: Tensor | None
 ) -> Iterator[tuple[slice, Improvement]]:
     """Improve the states chunk by chunk."""

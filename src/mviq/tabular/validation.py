@@ -1,4 +1,4 @@
-"""What makes an MDP valid; a mistake is named with its state and action before any work starts."""
+"""Checks that an MDP is valid; a message names the state and action."""
 
 from typing import TYPE_CHECKING, SupportsInt
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 SUM_TOLERANCE = 1e-9  # by how much the probabilities of a row may miss one
 
 
-def check(mdp: "MDP") -> None:
+def check_mdp(mdp: "MDP") -> None:
     """Raise a ``ValueError`` that names the first thing wrong with an MDP."""
     _check_discount(mdp.discount)
     _check_shapes(mdp)

@@ -8,27 +8,27 @@ from mviq.paper.theorems import (
     approximation,
     averaging,
     convergence,
-    information,
+    entropies,
     iteration,
     logarithms,
     munchausen,
     policies,
 )
-from mviq.paper.theorems.statement import Check, Statement, name_of, named
+from mviq.paper.theorems.statement import Check, Statement, name_of, with_name
 
 __all__ = ["CHECKS", "Check", "Statement", "name_of"]
 
 _CHECKS: tuple[Check, ...] = (
     # Section 2
     convergence.recursion_concave,
-    information.f_divergence,
+    entropies.f_divergence,
     averaging.kl_average,
     # Section 3.1 and appendix B
     logarithms.inverse,
     logarithms.limit_at_one,
     logarithms.log_flatter,
     logarithms.exp_steeper,
-    information.entropy_flatter,
+    entropies.entropy_flatter,
     policies.sparsemax_projection,
     policies.theorem_1_form,
     policies.theorem_1_root,
@@ -44,18 +44,18 @@ _CHECKS: tuple[Check, ...] = (
     approximation.theorem_2_support_size,
     approximation.algorithm_1_literal,
     # Section 3.2 and appendix A
-    information.divergence_grows,
-    information.divergence_relatives,
+    entropies.divergence_grows,
+    entropies.divergence_relatives,
     logarithms.log_convexity,
     logarithms.log_monotone,
     logarithms.pseudo_additivity,
-    information.entropy_bounded,
-    information.entropy_duality,
-    information.entropy_logarithm,
-    information.divergence_forms,
-    information.divergence_nonnegative,
-    information.divergence_zero,
-    information.divergence_infinite,
+    entropies.entropy_bounded,
+    entropies.entropy_duality,
+    entropies.entropy_logarithm,
+    entropies.divergence_forms,
+    entropies.divergence_nonnegative,
+    entropies.divergence_zero,
+    entropies.divergence_infinite,
     # Theorem 3 and appendix C
     convergence.divergence_norm,
     convergence.strong_convexity,
@@ -90,4 +90,4 @@ _CHECKS: tuple[Check, ...] = (
     # Section 5
     iteration.tsallis_vi,
 )
-CHECKS = tuple(map(named, _CHECKS))
+CHECKS = tuple(map(with_name, _CHECKS))

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from mviq import tsallis
-from mviq.paper.theorems.problems import draw_values
+from mviq.paper.theorems.samples import draw_values
 from mviq.paper.theorems.statement import Statement, excess, worst
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from mviq import tsallis
-from mviq.paper.theorems.problems import draw_policies, draw_values
+from mviq.paper.theorems.samples import draw_policies, draw_values
 from mviq.paper.theorems.statement import Statement, excess, relative, worst
 
 _STEPS = 5

@@ -4,15 +4,15 @@ import torch
 from torch import Tensor
 
 from mviq import tsallis
-from mviq.paper.theorems.problems import (
+from mviq.paper.theorems.samples import (
     Problem,
-    chain,
     contraction,
     draw_policies,
     draw_values,
     family_step,
     garnets,
-    iterate,
+    lock_in_problem,
+    repeat,
 )
 from mviq.paper.theorems.statement import Statement, excess, worst
 
@@ -182,7 +182,7 @@ def regularised_optimum() -> Statement:
     def step(q_values: Tensor) -> Tensor:
         return problem.backup(_step_value(q_values, prior, 2.0, _TEMPERATURE))
 
-    best = _step_policy(iterate(step, problem.rewards).q_values, prior, 2.0, _TEMPERATURE)
+    best = _step_policy(repeat(step, problem.rewards).q_values, prior, 2.0, _TEMPERATURE)
     better, advantages = [], []
     for seed in range(60, 100):
         rival = draw_policies(120, 4, 2.0, seed).view_as(best)
@@ -213,7 +213,7 @@ def theorem_3_fixed_prior() -> Statement:
             return problem.backup(_step_value(q_values, prior, q, _TEMPERATURE))
 
         ratios.append(contraction(step, first, second))
-        ends = [iterate(step, start).q_values for start in (first, second)]
+        ends = [repeat(step, start).q_values for start in (first, second)]
         distances.append(ends[0] - ends[1])
     return Statement(
         reference="Theorem 3",
@@ -229,10 +229,10 @@ def theorem_3_fixed_prior() -> Statement:
 
 def theorem_3_previous_policy() -> Statement:
     """Let the prior be the previous policy on a chain with a small reward near, a large one far."""
-    problem, temperature = chain(), 0.03
+    problem, temperature = lock_in_problem(), 0.03
     explicit = {q: _explicit_value(problem, q, temperature) for q in (1.0, 2.0)}
     mvi = tsallis.Family(q=2.0, temperature=temperature)
-    implicit = mvi.policy(iterate(family_step(problem, mvi), problem.rewards, 500).q_values)
+    implicit = mvi.policy(repeat(family_step(problem, mvi), problem.rewards, 500).q_values)
     reached = torch.stack([explicit[1.0], problem.value(implicit)[0]])
     best = 0.95**7 / (1 - 0.95)
     return Statement(

@@ -4,11 +4,11 @@ import math
 from dataclasses import replace
 
 from mviq import tsallis
-from mviq.paper.theorems.problems import (
+from mviq.paper.theorems.samples import (
     contraction,
     family_step,
     garnets,
-    iterate,
+    repeat,
 )
 from mviq.paper.theorems.statement import Statement, worst
 
@@ -24,7 +24,7 @@ def mvi_at_one() -> Statement:
     shift = 0.9 * gap.temperature * gap.evaluate(q_values).entropy.unsqueeze(-1)
     difference = family_step(problem, gap)(q_values) - family_step(problem, log)(q_values)
     ends = [
-        family.policy(iterate(family_step(problem, family), problem.draw(), 2000).q_values)
+        family.policy(repeat(family_step(problem, family), problem.draw(), 2000).q_values)
         for family in (gap, log)
     ]
     return Statement(
@@ -85,7 +85,7 @@ def extended_log() -> Statement:
     for q in (1.0, 1.5, 2.0, 3.0):
         log = tsallis.Family(q=q, temperature=temperature, munchausen_alpha=alpha, form="log")
         plain = replace(log, temperature=(1 - alpha) * temperature, munchausen_alpha=0.0)
-        ends = [iterate(family_step(problem, f), problem.draw()).q_values for f in (log, plain)]
+        ends = [repeat(family_step(problem, f), problem.draw()).q_values for f in (log, plain)]
         value = tsallis.soft_value(ends[0], q, temperature).unsqueeze(-1)
         errors.append((1 - alpha) * ends[0] + alpha * value - ends[1])
         if q <= 2:  # above 2 the policy is not Lipschitz in the values
@@ -106,8 +106,8 @@ def munchausen_weight() -> Statement:
     """Iterate the algorithm box with the weight it prints, and with the one of the text."""
     problem, limit = garnets(), 1e12
     printed = replace(_ATARI, munchausen_alpha=_ATARI.munchausen_alpha * _ATARI.temperature)
-    runaway = iterate(family_step(problem, printed), problem.draw(), 100, limit)
-    bounded = iterate(family_step(problem, _ATARI), problem.draw(), 1000, limit)
+    runaway = repeat(family_step(problem, printed), problem.draw(), 100, limit)
+    bounded = repeat(family_step(problem, _ATARI), problem.draw(), 1000, limit)
     highest = worst(bounded.q_values)
     return Statement(
         reference="Algorithm 1",
@@ -129,7 +129,7 @@ def large_temperature() -> Statement:
     problem = garnets()
 
     def unsettled(family: tsallis.Family) -> int:
-        end = iterate(family_step(problem, family), problem.draw())
+        end = repeat(family_step(problem, family), problem.draw())
         return int((~(end.last_step < 1e-8)).sum())
 
     hot, log = unsettled(_ATARI), unsettled(replace(_ATARI, form="log"))

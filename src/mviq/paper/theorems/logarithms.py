@@ -1,17 +1,11 @@
 """The q-logarithm and the q-exponential: section 3.1, section 3.2 and appendix A."""
 
-from collections.abc import Callable
-from typing import TypeAlias
-
 import torch
 from torch import Tensor
 
 from mviq import tsallis
-from mviq.paper.theorems.problems import INDICES, draw_policies, draw_values
+from mviq.paper.theorems.samples import INDICES, Deformed, draw_policies, draw_values, slope
 from mviq.paper.theorems.statement import Statement, excess, relative, worst
-
-Deformed: TypeAlias = Callable[[Tensor, float], Tensor]
-"""A deformed logarithm or exponential."""
 
 _ABOUT_ONE = torch.logspace(-1, 1, 201, dtype=torch.float64)
 _PHYSICS = (-1.0, 0.0, 0.5, 1.0, 1.5, 2.0, 4.0)
@@ -80,8 +74,8 @@ def limit_at_one() -> Statement:
 def log_flatter() -> Statement:
     """Follow the slope of ln_q over the indices of figure 1."""
     x = torch.linspace(0.1, 4, 400, dtype=torch.float64)
-    physics = torch.stack([_slope(tsallis.log_q_physics, x, q) for q in range(1, 6)])
-    ours = torch.stack([_slope(tsallis.log_q, x, q) for q in range(1, 6)])
+    physics = torch.stack([slope(tsallis.log_q_physics, x, q) for q in range(1, 6)])
+    ours = torch.stack([slope(tsallis.log_q, x, q) for q in range(1, 6)])
     above, below = x > 1, x < 1
     return Statement(
         reference="Figure 1, section 3.1",
@@ -107,7 +101,7 @@ def exp_steeper() -> Statement:
     """Follow the slope of exp_q over the indices, on both sides of zero."""
     x = torch.linspace(-1.3, 1.3, 261, dtype=torch.float64)
     indices = (0.25, 0.5, 1.0, 1.25, 1.5, 1.75)
-    slopes = torch.stack([_slope(tsallis.exp_q, x, 2 - q) for q in indices])
+    slopes = torch.stack([slope(tsallis.exp_q, x, 2 - q) for q in indices])
     at = int((x + 1).abs().argmin())
     return Statement(
         reference="Figure 1, section 3.1",
@@ -122,12 +116,6 @@ def exp_steeper() -> Statement:
         "(it rises with the physics index)",
         residual=excess(-slopes[:, x >= 0].diff(dim=0)),
     )
-
-
-def _slope(function: Deformed, x: Tensor, q: float) -> Tensor:
-    x = x.clone().requires_grad_()
-    (slope,) = torch.autograd.grad(function(x, q).sum(), x)
-    return slope
 
 
 def log_convexity() -> Statement:

@@ -6,16 +6,13 @@ import torch
 from torch import Tensor
 
 from mviq import tsallis
-from mviq.paper.theorems.problems import INDICES, draw_policies, draw_values
-from mviq.paper.theorems.statement import Statement, excess, relative, worst
+from mviq.paper.theorems.samples import INDICES, draw_policies, draw_values
+from mviq.paper.theorems.statement import Statement, ascent, excess, relative, worst
+from mviq.tsallis import expectation
 
 _ALPHA, _TEMPERATURE = 0.9, 0.5
 _VALUES = draw_values(1000, 6, seed=90)
 _PREVIOUS = draw_policies(1000, 6, seed=91)
-
-
-def _mean(policy: Tensor, x: Tensor) -> Tensor:
-    return (policy * x).sum(-1)
 
 
 def munchausen_advantage() -> Statement:
@@ -44,10 +41,12 @@ def implicit_kl() -> Statement:
     log, previous = tsallis.log_q(policy, 1.0), tsallis.log_q(_PREVIOUS, 1.0)
     weight, rest = _ALPHA * _TEMPERATURE, (1 - _ALPHA) * _TEMPERATURE
     shifted = _VALUES - weight * previous
-    left = _mean(policy, _VALUES - _TEMPERATURE * log)
-    middle = _mean(policy, shifted) - _mean(policy, weight * (log - previous) - rest * log)
+    left = expectation(policy, _VALUES - _TEMPERATURE * log)
+    middle = expectation(policy, shifted) - expectation(
+        policy, weight * (log - previous) - rest * log
+    )
     divergence = tsallis.divergence(policy, _PREVIOUS, 1.0)
-    right = _mean(policy, shifted) - weight * divergence + rest * tsallis.entropy(policy, 1.0)
+    right = expectation(policy, shifted) - weight * divergence + rest * tsallis.entropy(policy, 1.0)
     return Statement(
         reference="Eq. (10)",
         claim="with Q′ = Q − ατ ln π, Munchausen VI is VI on Q′ with −ατ KL(π_{k+1}‖π_k) + "
@@ -90,9 +89,9 @@ def implicit_tkl() -> Statement:
         policy = tsallis.policy(_VALUES, q, _TEMPERATURE)
         entropy = tsallis.entropy(policy, q)
         shifted = _VALUES - weight * tsallis.log_q_physics(_PREVIOUS, q)
-        left = _mean(policy, _VALUES) + _TEMPERATURE * entropy
+        left = expectation(policy, _VALUES) + _TEMPERATURE * entropy
         divergence = tsallis.divergence(policy, _PREVIOUS, q)
-        regularised = _mean(policy, shifted) + rest * entropy - weight * divergence
+        regularised = expectation(policy, shifted) + rest * entropy - weight * divergence
         residual = weight * tsallis.munchausen_residual(policy, _PREVIOUS, q, floor=1e-12)
         printed.append(relative(regularised + residual, left))
         exact.append(relative(regularised - residual, left))
@@ -198,13 +197,13 @@ def soft_value() -> Statement:
         soft = tsallis.soft_value(values, q, _TEMPERATURE)
         (gradient,) = torch.autograd.grad(soft.sum(), values)
         policy = tsallis.policy(_VALUES, q, _TEMPERATURE)
-        evaluated = _mean(policy, _VALUES - _TEMPERATURE * tsallis.log_q(policy, q))
+        evaluated = expectation(policy, _VALUES - _TEMPERATURE * tsallis.log_q(policy, q))
         errors.append(evaluated - soft.detach())
         shares = torch.where(policy > 0, policy.clamp(min=1e-300).pow(2 - q), 0.0)
         slopes.append(gradient - shares / shares.sum(-1, keepdim=True))
     policy = tsallis.policy(_VALUES, 2.0, _TEMPERATURE)
     physics = tsallis.log_q_physics(policy.clamp(min=1e-300), 2.0)
-    literal = _mean(policy, _VALUES - _TEMPERATURE * torch.where(policy > 0, physics, 0.0))
+    literal = expectation(policy, _VALUES - _TEMPERATURE * torch.where(policy > 0, physics, 0.0))
     off = worst(literal - tsallis.soft_value(_VALUES, 2.0, _TEMPERATURE))
     return Statement(
         reference="Algorithm 1, evaluation",
@@ -258,11 +257,9 @@ def _bregman_violation(previous: Tensor, q: float) -> Tensor:
     policy = tsallis.policy(_VALUES, q, _TEMPERATURE).requires_grad_()
     shifted = _VALUES - _ALPHA * _TEMPERATURE * tsallis.log_q(previous, q)
     objective = (
-        _mean(policy, shifted)
+        expectation(policy, shifted)
         - _ALPHA * _TEMPERATURE * _bregman(policy, previous, q)
         + (1 - _ALPHA) * _TEMPERATURE * tsallis.entropy(policy, q) / q
     )
     (gradient,) = torch.autograd.grad(objective.sum(), policy)
-    level = _mean(policy.detach(), gradient).unsqueeze(-1)
-    inside = policy.detach() > 0
-    return torch.where(inside, (gradient - level).abs(), (gradient - level).clamp(min=0.0))
+    return ascent(gradient, policy.detach())

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from mviq import tsallis
-from mviq.paper.theorems.problems import INDICES, draw_values
-from mviq.paper.theorems.statement import Statement, excess, relative, worst
+from mviq.paper.theorems.samples import INDICES, draw_values
+from mviq.paper.theorems.statement import Statement, ascent, excess, relative, worst
 
 
 def sparsemax_projection() -> Statement:
@@ -28,15 +28,8 @@ def sparsemax_projection() -> Statement:
 
 
 def optimality(z: Tensor, policy: Tensor, q: float, weight: float) -> Tensor:
-    """Return the violation of the optimality conditions of max ⟨p, z⟩ + weight · S_q(p).
-
-    The gradient z − weight (q ln_q p + 1) is one number on the support and not larger off it;
-    for a concave problem nothing but the maximiser has this property.
-    """
-    gradient = z - weight * (q * tsallis.log_q(policy, q) + 1)
-    inside = policy > 0
-    level = (policy * torch.where(inside, gradient, 0.0)).sum(-1, keepdim=True)
-    return torch.where(inside, (gradient - level).abs(), (gradient - level).clamp(min=0.0))
+    """Return the violation of the optimality conditions of max ⟨p, z⟩ + weight · S_q(p)."""
+    return ascent(z - weight * (q * tsallis.log_q(policy, q) + 1), policy)
 
 
 def theorem_1_form() -> Statement:

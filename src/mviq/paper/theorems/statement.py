@@ -75,7 +75,7 @@ def name_of(check: Check) -> str:
     return check.__name__.replace("_", "-")
 
 
-def named(check: Check) -> Check:
+def with_name(check: Check) -> Check:
     """Return a check that gives its name to the statement it measures."""
 
     @wraps(check)
@@ -99,3 +99,14 @@ def excess(*differences: Tensor) -> float:
 def relative(measured: Tensor, expected: Tensor) -> Tensor:
     """Return the difference in units of the expected size, and of one where that is smaller."""
     return (measured - expected) / expected.abs().clamp(min=1.0)
+
+
+def ascent(gradient: Tensor, policy: Tensor) -> Tensor:
+    """Return the violation of the optimality conditions of a policy, given the gradient there.
+
+    At a maximum the gradient is one number on the support and not larger off it; for a concave
+    objective nothing but the maximiser has this property.
+    """
+    inside = policy > 0
+    level = (policy * torch.where(inside, gradient, 0.0)).sum(-1, keepdim=True)
+    return torch.where(inside, (gradient - level).abs(), (gradient - level).clamp(min=0.0))

@@ -11,13 +11,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from mviq.drawing.panels import FigureData, Panel, value_range
 from mviq.drawing.style import Look, short_names
+from mviq.messages import counted
 from mviq.reports.method import method
-from mviq.reports.numbers import UNKNOWN, brackets, counted, shown
+from mviq.reports.numbers import UNKNOWN, brackets, shown
+from mviq.reports.provenance import common_settings, differing_settings, systems
 from mviq.reports.report import Report
-from mviq.reports.settings import common_settings, differing_settings, systems
 from mviq.reports.stability import StabilityRow
 from mviq.reports.statistics import Interval
-from mviq.reports.tables import AREA, GAP, IQM, SummaryRow
+from mviq.reports.summary_tables import AREA, GAP, IQM, SummaryRow
 
 _HERE = Path(__file__).parent
 _EXPLAINED = {
@@ -58,7 +59,7 @@ def render_page(report: Report) -> bytes:
 
 
 def embedded(content: Any) -> str:
-    """Return JSON that can stand in a script element, whatever its texts contain.
+    """Return JSON that is safe inside a script element.
 
     >>> embedded({"label": "</script><!--"})
     '{"label":"\\\\u003c/script\\\\u003e\\\\u003c!--"}'
@@ -232,5 +233,5 @@ def _panel(panel: Panel, places: dict[str, int]) -> dict[str, Any]:
 
 
 def _number(value: float) -> float | None:
-    """Return six digits of a number, which no screen tells apart from all."""
+    """Round to six digits, enough for any screen; None for NaN."""
     return None if math.isnan(value) else float(f"{value:.6g}")

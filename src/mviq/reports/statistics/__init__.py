@@ -1,4 +1,4 @@
-"""Honest numbers from a handful of runs: estimates, intervals, normalised scores, alignment.
+"""Statistics for few runs: estimates, intervals, normalised scores, alignment.
 
 Scores have shape ``(runs, tasks)``, learning curves ``(runs, tasks, points)``, and NaN says that a
 run is missing. Pure functions of arrays; randomness comes from a seed.

@@ -13,7 +13,7 @@ from typing import Literal, TypeVar, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mviq.reports.statistics.checks import Array, as_increasing, check_at_least, check_choice
+from mviq.reports.statistics.score_checks import Array, as_increasing, check_at_least, check_choice
 
 Unequal = Literal["cut", "drop", "keep"]
 _T = TypeVar("_T")
@@ -99,10 +99,10 @@ def align(
 
     >>> long = RunCurve("Catch-v0", 0, [10, 20, 30], [1.0, 2.0, 3.0])
     >>> short = RunCurve("Catch-v0", 1, [10, 20], [1.5, 2.5])
-    >>> found = align([long, short], seeds=[0, 1, 2])
-    >>> found.steps, found.curves[:, 0]
+    >>> aligned = align([long, short], seeds=[0, 1, 2])
+    >>> aligned.steps, aligned.curves[:, 0]
     (array([10., 20.]), array([[1. , 2. ], [1.5, 2.5], [nan, nan]]))
-    >>> for note in found.notes:
+    >>> for note in aligned.notes:
     ...     print(note)
     no run of Catch-v0, seed 2
     cut after step 20, where Catch-v0, seed 1 ends: 1 of 3 points

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.integrate import trapezoid
 
-from mviq.reports.statistics.checks import (
+from mviq.reports.statistics.score_checks import (
     Array,
     as_curves,
     as_increasing,

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtrit
 
-from mviq.reports.statistics.checks import (
+from mviq.reports.statistics.estimates import points_first
+from mviq.reports.statistics.score_checks import (
     Array,
     as_curves,
     as_scores,
@@ -26,7 +27,6 @@ from mviq.reports.statistics.checks import (
     check_choice,
     check_same_tasks,
 )
-from mviq.reports.statistics.estimates import points_first
 
 Method = Literal["widened", "percentile"]
 LEVEL = 0.95
@@ -84,8 +84,8 @@ def interval(
     same interval. Where a task has fewer than two runs the ends are NaN: unknown, not zero wide.
 
     >>> from mviq.reports.statistics.estimates import mean
-    >>> found = interval(mean, [[0.1, 0.9], [0.3, 1.1], [0.2, 1.0]], seed=1)
-    >>> print(found)
+    >>> number = interval(mean, [[0.1, 0.9], [0.3, 1.1], [0.2, 1.0]], seed=1)
+    >>> print(number)
     0.6 [0.484, 0.716]
     """
     arrays = [as_scores(f"sample {i}", sample) for i, sample in enumerate(samples, start=1)]

@@ -1,13 +1,13 @@
 """Normalised scores: tasks on one scale, so that they can be averaged."""
 
-import difflib
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mviq.env_families import ATARI as ATARI_FAMILY
-from mviq.reports.statistics.checks import Array, as_scores
+from mviq.messages import did_you_mean
+from mviq.reports.statistics.score_checks import Array, as_scores
 
 ATARI = ATARI_FAMILY.references
 
@@ -24,8 +24,7 @@ def atari_game(task: str) -> str:
     game = ATARI_FAMILY.game(task)
     if game in ATARI:
         return game
-    nearest = difflib.get_close_matches(game, ATARI, n=1)
-    hint = f"; nearest: {nearest[0]}" if nearest else ""
+    hint = did_you_mean(game, ATARI, "nearest: {}")
     raise ValueError(f"task must be one of the 57 Atari games, got {task!r}{hint}")
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mviq.reports.statistics.checks import Array, as_scores
 from mviq.reports.statistics.estimates import (
     interquartile_mean,
     mean,
@@ -16,6 +15,7 @@ from mviq.reports.statistics.estimates import (
     probability_of_improvement,
 )
 from mviq.reports.statistics.intervals import Interval, interval
+from mviq.reports.statistics.score_checks import Array, as_scores
 
 AGGREGATES = {
     "mean": mean,
@@ -28,7 +28,7 @@ AGGREGATES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Row(Interval):
-    """One number of the table with its interval, and how many runs stand behind it."""
+    """One number of the table, with its interval and the number of runs behind it."""
 
     algorithm: str
     statistic: str
@@ -64,8 +64,8 @@ def summarise(
 def improvements(scores: Mapping[str, ArrayLike], baseline: str, **options: Any) -> tuple[Row, ...]:
     """Return the probability that each other algorithm improves on ``baseline``.
 
-    >>> found = improvements({"DQN": [[0.4], [0.6]], "M-DQN": [[0.5], [0.7]]}, baseline="DQN")
-    >>> found[0].algorithm, found[0].estimate
+    >>> rows = improvements({"DQN": [[0.4], [0.6]], "M-DQN": [[0.5], [0.7]]}, baseline="DQN")
+    >>> rows[0].algorithm, rows[0].estimate
     ('M-DQN', 0.75)
     """
     if baseline not in scores:

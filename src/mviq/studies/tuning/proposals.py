@@ -1,19 +1,24 @@
 """The trials of a search as a source of tasks for the scheduler."""
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from optuna.trial import FrozenTrial, TrialState
 
-from mviq.studies.directory import PlannedRun
 from mviq.studies.engine import Ended, Progress, Task
 from mviq.studies.plan import config_of
-from mviq.studies.running import Say
+from mviq.studies.run_status import status_of
 from mviq.studies.scheduler import left_to_do
-from mviq.studies.status import status_of
-from mviq.studies.tuning.curves import Curve, evaluations, mean_score, read_curve, rungs
+from mviq.studies.study_directory import PlannedRun
 from mviq.studies.tuning.search_state import SearchState
+from mviq.studies.tuning.trial_scores import (
+    EvaluationCurve,
+    evaluations,
+    mean_score,
+    read_curve,
+    rungs,
+)
 
 
 @dataclass
@@ -43,7 +48,9 @@ class Proposals:
     pruner says so.
     """
 
-    def __init__(self, state: SearchState, memory: int, retry_failed: bool, say: Say) -> None:
+    def __init__(
+        self, state: SearchState, memory: int, retry_failed: bool, say: Callable[[str], None]
+    ) -> None:
         self._state, self._memory, self._retry_failed, self._say = state, memory, retry_failed, say
         self._trials, self._directory, self._judge = state.trials, state.directory, state.judge
         self._opened: set[int] = set()
@@ -137,7 +144,7 @@ class Proposals:
             total = sum(config.total_steps for config in attempt.configs)
             attempt.give_up("pruned", f"below the median after {steps:,.0f} of {total:,} steps")
 
-    def _curves(self, attempt: Attempt) -> list[Curve]:
+    def _curves(self, attempt: Attempt) -> list[EvaluationCurve]:
         return [
             read_curve(self._directory.run(planned.run), config)
             for planned, config in zip(attempt.runs, attempt.configs, strict=True)

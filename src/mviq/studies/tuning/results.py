@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mviq.studies.tuning.file import Search, trial_label
+from mviq.studies.tuning.search_file import Search, trial_label
 
 GIVEN_UP = ("pruned", "diverged")
 
@@ -37,7 +37,7 @@ class TrialResult:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SearchOutcome:
     """The results of a search so far."""
 
     search: Search

@@ -2,19 +2,19 @@
 
 from optuna.trial import TrialState
 
-from mviq.runs.directory import BusyError
-from mviq.studies.board import board
-from mviq.studies.directory import Plan, StudyDirectory
+from mviq.messages import counted
+from mviq.studies.board import Board
 from mviq.studies.engine import Engine, Task
 from mviq.studies.plan import check_runs, config_of
-from mviq.studies.running import Options, Say, Work, check_limits, priced
+from mviq.studies.running import Options, Work, check_limits, priced
 from mviq.studies.scheduler import Scheduler
-from mviq.studies.tuning.curves import Judge
-from mviq.studies.tuning.file import Search, first_runs
+from mviq.studies.study_directory import Plan, StudyDirectory
 from mviq.studies.tuning.proposals import Proposals
-from mviq.studies.tuning.results import Outcome
+from mviq.studies.tuning.results import SearchOutcome
+from mviq.studies.tuning.search_file import Search, first_runs
 from mviq.studies.tuning.search_state import SearchState
 from mviq.studies.tuning.space import corners
+from mviq.studies.tuning.trial_scores import Judge
 from mviq.studies.tuning.trials import Trials
 
 
@@ -24,18 +24,17 @@ def tune(
     options: Options,
     engine: Engine,
     judge: Judge,
-    say: Say,
-) -> Outcome:
+) -> SearchOutcome:
     """Do what is left of a search; a mistake is a ``ValueError`` before anything is started."""
-    trials, work = prepare_search(search, directory, options, engine, say)
+    trials, work = prepare_search(search, directory, options, engine)
     if work.estimate is not None:
-        say(at_most(trials, work))
+        options.say(at_most(trials, work))
     check_limits(search.study.budget, work, directory, options)
     at_once = engine.room(work.tasks) if work.tasks else 0
     memory = max((task.memory for task in work.tasks), default=0)
     with directory.locked():
         state = SearchState(search, directory, judge)
-        with board(state.tally, options.quiet) as shown:
+        with Board(state.tally, quiet=options.quiet) as shown:
             proposals = Proposals(state, memory, options.retry_failed, shown.say)
             stopped = Scheduler(directory, engine, at_once, shown).run(proposals)
         return state.outcome(stopped)
@@ -43,15 +42,14 @@ def tune(
 
 def at_most(trials: int, work: Work) -> str:
     """Describe the cost of trials."""
-    return f"{trials} trial{'s' * (trials != 1)}, at most {work}; less where trials are pruned"
+    return f"{counted(trials, 'trial')}, at most {work}; less where trials are pruned"
 
 
 def prepare_search(
-    search: Search, directory: StudyDirectory, options: Options, engine: Engine, say: Say
+    search: Search, directory: StudyDirectory, options: Options, engine: Engine
 ) -> tuple[int, Work]:
     """Return how many trials are left, and their cost if half of them are at either end."""
-    if directory.busy:
-        raise BusyError(f"another process is running {directory.path}")
+    directory.check_idle()
     trials = _left(search, directory)
     ends = [first_runs(search, corner) for corner in corners(search.space)]
     for runs in ends:
@@ -63,7 +61,7 @@ def prepare_search(
         for i in range(trials * len(search.study.seeds))
         for run in halves[i % 2]
     ]
-    return trials, priced(tasks, options, engine, say)
+    return trials, priced(tasks, options, engine)
 
 
 def _left(search: Search, directory: StudyDirectory) -> int:

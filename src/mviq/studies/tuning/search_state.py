@@ -1,18 +1,61 @@
 """The state of a search: its trials with their runs and results."""
 
+from collections.abc import Iterable
 from itertools import chain
 
 from optuna.trial import FrozenTrial, TrialState
 
 from mviq.runs.checkpoint import Checkpoints
-from mviq.studies.directory import Plan, PlannedRun, StudyDirectory
+from mviq.studies.board import Tally
+from mviq.studies.engine import Ended, Event
 from mviq.studies.plan import config_of
-from mviq.studies.status import RunStatus, status_of
-from mviq.studies.tuning.curves import Judge, read_curve
-from mviq.studies.tuning.file import Search, tune_yaml
-from mviq.studies.tuning.results import GIVEN_UP, Outcome, TrialResult
-from mviq.studies.tuning.tally import TrialTally
+from mviq.studies.run_status import RunStatus, status_of
+from mviq.studies.study_directory import Plan, PlannedRun, StudyDirectory
+from mviq.studies.tuning.results import GIVEN_UP, SearchOutcome, TrialResult
+from mviq.studies.tuning.search_file import Search, tune_yaml
+from mviq.studies.tuning.trial_scores import Judge, read_curve
 from mviq.studies.tuning.trials import OUTCOME, REASON, Trials
+
+
+class TrialTally(Tally):
+    """Counts trials; of the runs it knows only those that have been started."""
+
+    def __init__(self, trials: int) -> None:
+        super().__init__()
+        self._trials, self._ended, self._best = trials, 0, "none yet"
+
+    def take(self, event: Event) -> str | None:
+        """Count an event; the end of a run is not announced, that of its trial is."""
+        text = super().take(event)
+        return None if isinstance(event, Ended) else text
+
+    def count(self, trials: Iterable[TrialResult]) -> None:
+        """Count the trials that have ended, and find the best."""
+        ended = [trial for trial in trials if trial.state != "interrupted"]
+        scores = [(t.score, -t.number) for t in ended if t.score is not None]
+        self._ended = len(ended)
+        if scores:
+            score, number = max(scores)
+            self._best = f"{score:.4g} (trial {-number})"
+
+    @property
+    def done(self) -> int:
+        """The trials that have ended."""
+        return self._ended
+
+    @property
+    def total(self) -> int:
+        """The trials in all."""
+        return self._trials
+
+    @property
+    def brief(self) -> str:
+        """The state of the search, to be appended to other text."""
+        return f"[{self._ended}/{self._trials}, best {self._best}]"
+
+    def __str__(self) -> str:
+        trials = f"{self._ended}/{self._trials} trials, best so far {self._best}"
+        return f"{trials}, {self.rate:,.0f} steps/s"
 
 
 class SearchState:
@@ -61,11 +104,11 @@ class SearchState:
         self.tally.count(self._results.values())
         return new
 
-    def outcome(self, stopped: bool) -> Outcome:
+    def outcome(self, stopped: bool) -> SearchOutcome:
         """Return what has become of all trials."""
         self.update()
         results = tuple(self._results.values())
-        return Outcome(self.search, results, self.trials.importances(), stopped)
+        return SearchOutcome(self.search, results, self.trials.importances(), stopped)
 
     def _remove_checkpoints(self, trial: FrozenTrial) -> None:
         """Remove the checkpoints of runs that will not be continued."""

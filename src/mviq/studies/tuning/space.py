@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, get_args
 
-from mviq.runs.overrides import FIELDS, convert
 from mviq.runs.presets import check_names
-from mviq.studies.file import check_keys, require_mapping
-from mviq.studies.study import plain
+from mviq.runs.settings import FIELDS, convert
+from mviq.studies.definition import plain
+from mviq.studies.study_file import check_keys, require_mapping
 
 FIXED = {
     "env": "it belongs under environments",

@@ -20,8 +20,8 @@ from optuna.distributions import (
 from optuna.storages.journal import JournalFileBackend, JournalStorage
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from mviq.studies.study import Study
-from mviq.studies.tuning.file import Search, tune_yaml
+from mviq.studies.definition import Study
+from mviq.studies.tuning.search_file import Search, tune_yaml
 from mviq.studies.tuning.space import Choices, Parameter, as_text, grid
 
 STARTUP = 5  # finished trials before any is pruned

@@ -8,8 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from mviq.storage import appearing
-from mviq.tabular.grid import Grid
-from mviq.tabular.mdp import MDP
+from mviq.tabular.mdp import MDP, Grid
 
 FORMAT = 1
 _FIELDS = {

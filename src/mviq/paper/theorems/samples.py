@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -10,6 +10,8 @@ from torch import Tensor
 from mviq import tsallis
 from mviq.tabular import MDP, garnet, lock_in_chain
 
+Deformed: TypeAlias = Callable[[Tensor, float], Tensor]
+"""A deformed logarithm or exponential."""
 INDICES = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
 """Entropic indices on both sides of each special case."""
 
@@ -23,6 +25,12 @@ def draw_values(rows: int, actions: int, scale: float = 1.0, seed: int = 0) -> T
 def draw_policies(rows: int, actions: int, scale: float = 1.0, seed: int = 0) -> Tensor:
     """Return policies of full support, the more uneven the larger the scale."""
     return draw_values(rows, actions, scale, seed).softmax(-1)
+
+
+def slope(function: Deformed, x: Tensor, q: float) -> Tensor:
+    """Return the derivative in x of a function of x and q, at every point of a grid."""
+    x = x.clone().requires_grad_()
+    return torch.autograd.grad(function(x, q).sum(), x)[0]
 
 
 class Problem(NamedTuple):
@@ -51,14 +59,14 @@ class Problem(NamedTuple):
         return solution
 
 
-def garnets(count: int = 6, states: int = 20, actions: int = 4, discount: float = 0.9) -> Problem:
-    """Return random problems in which an action leads to three states, with normal rewards."""
-    problems = [garnet(states, actions, 3, discount, seed) for seed in range(count)]
+def garnets() -> Problem:
+    """Return six random problems of 20 states and 4 actions, each of which leads to 3 states."""
+    problems = [garnet(states=20, actions=4, branching=3, seed=seed) for seed in range(6)]
     transitions, rewards = map(torch.stack, zip(*map(_arrays, problems), strict=True))
-    return Problem(transitions, rewards, discount)
+    return Problem(transitions, rewards, problems[0].discount)
 
 
-def chain() -> Problem:
+def lock_in_problem() -> Problem:
     """Return a chain of eight states that pay 0.1 for staying, and 1 at its far end."""
     problem = lock_in_chain()
     return Problem(*_arrays(problem), problem.discount)
@@ -98,7 +106,7 @@ class Iteration(NamedTuple):
     steps: int
 
 
-def iterate(
+def repeat(
     step: Callable[[Tensor], Tensor], start: Tensor, most: int = 1000, limit: float = math.inf
 ) -> Iteration:
     """Repeat a step until no problem of the batch moves any more or one exceeds the limit."""

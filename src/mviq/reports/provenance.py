@@ -1,12 +1,12 @@
-"""What the runs of a study share and what sets them apart: settings, versions, hardware."""
+"""Settings, versions and hardware: common to all runs of a study, or different between them."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mviq.reports.reading import StudyData
-from mviq.runs.overrides import FIELDS
-from mviq.studies.plan import spoken
+from mviq.runs.settings import FIELDS
+from mviq.studies.plan import format_value
 
 _OF_THE_RUN = ("env", "seed", "given")
 
@@ -35,7 +35,7 @@ def _by_label(study: StudyData) -> dict[str, list[str]]:
 
 def _all(values: Iterable[Any]) -> str:
     """Return the values that occur, which depend on the environment if there are several."""
-    return " / ".join(dict.fromkeys(map(spoken, values))) or "–"
+    return " / ".join(dict.fromkeys(map(format_value, values))) or "–"
 
 
 def systems(study: StudyData) -> dict[str, str]:
@@ -51,7 +51,7 @@ def _flat(system: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _counted(values: list[Any]) -> str:
-    counts = Counter(spoken(value) for value in values)
+    counts = Counter(format_value(value) for value in values)
     if len(counts) == 1:
         return next(iter(counts))
     return ", ".join(f"{value} ({number} runs)" for value, number in counts.items())

@@ -1,4 +1,4 @@
-"""Argument checks: a bad value is named, with what is allowed, before any work starts."""
+"""Argument checks; the message names the value and what is allowed."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Exact answers to compare with: the value of a policy, and the optimal action values."""
+"""Exact reference solutions: the value of a policy, and the optimal action values."""
 
 import numpy as np
 from numpy.typing import NDArray

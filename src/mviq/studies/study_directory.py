@@ -5,17 +5,15 @@ Reports use it, so nothing here imports torch.
 
 import json
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mviq.runs.directory import RunDirectory
-from mviq.runs.overrides import convert
+from mviq.runs.directory import LockedDirectory, RunDirectory
 from mviq.runs.presets import check_names
+from mviq.runs.settings import convert
 from mviq.storage import write_durably
-from mviq.studies.study import Settings
+from mviq.studies.definition import Settings
 
 FORMAT = 1
 
@@ -65,11 +63,8 @@ class OtherStudyError(ValueError):
     """The directory contains runs that are not part of the study."""
 
 
-@dataclass(frozen=True)
-class StudyDirectory:
+class StudyDirectory(LockedDirectory):
     """The paths of a study's files, and access to them."""
-
-    path: Path
 
     study_file = property(lambda self: self.path / "study.yaml")
     plan_file = property(lambda self: self.path / "plan.json")
@@ -139,21 +134,9 @@ class StudyDirectory:
         """Store the study and its plan."""
         self.check_owner(plan, drop)
         content = _json(_plan_content(plan))
-        RunDirectory(self.path).remove_unfinished()
+        self.remove_unfinished()
         write_durably(self.study_file, study_file.encode())
         write_durably(self.plan_file, content)
-
-    @property
-    def busy(self) -> bool:
-        """Whether a process is running the study."""
-        return RunDirectory(self.path).busy
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other processes from running the study."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with RunDirectory(self.path).locked():
-            yield
 
 
 def _lacking(run: PlannedRun, plan: Plan) -> str:

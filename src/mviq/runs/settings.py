@@ -1,4 +1,4 @@
-"""Settings as people write them: on the command line, in YAML and in TOML."""
+"""Reads and writes settings: on the command line, in YAML and in TOML."""
 
 import argparse
 import math
@@ -7,7 +7,8 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from mviq.runs.config import Config, fits, spoken
+from mviq.messages import one_line
+from mviq.runs.config import Config, describe_type, fits
 from mviq.runs.presets import check_names, sources
 
 FIELDS: dict[str, Field[Any]] = {declared.name: declared for declared in fields(Config)}
@@ -27,7 +28,7 @@ def parse(name: str, text: str, kind: Any = None) -> Any:
     try:
         return _read(text.strip(), kind)
     except ValueError:
-        raise ValueError(f"{name} must be {spoken(kind)}, got {text!r}") from None
+        raise ValueError(f"{name} must be {describe_type(kind)}, got {text!r}") from None
 
 
 def _read(text: str, kind: Any) -> Any:
@@ -70,25 +71,27 @@ def _whole(text: str) -> int:
 
 def read_file(path: Path) -> dict[str, Any]:
     """Return the settings of a YAML or TOML file; a wrong one is named with the file."""
-    found = load(path)
+    content = load(path)
     try:
-        check_names(name for name in found if name != "given")
-        return {name: convert(name, value) for name, value in found.items()}
+        check_names(name for name in content if name != "given")
+        return {name: convert(name, value) for name, value in content.items()}
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
 def load(path: Path) -> dict[Any, Any]:
-    """Return what a YAML or TOML file holds, as it is written."""
+    """Return the content of a YAML or TOML file, without conversion."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     try:
-        found = _load(path)
+        content = _load(path)
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} must hold settings as 'name: value', got {type(found).__name__}")
-    return found
+    if not isinstance(content, dict):
+        raise ValueError(
+            f"{path} must hold settings as 'name: value', got {type(content).__name__}"
+        )
+    return content
 
 
 def _load(path: Path) -> Any:
@@ -101,11 +104,11 @@ def _load(path: Path) -> Any:
     try:
         return yaml.load(path.read_text(encoding="utf-8"), _strict_loader()) or {}
     except yaml.YAMLError as error:
-        raise ValueError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+        raise ValueError(f"{path} is not YAML: {one_line(error)}") from None
 
 
 def _strict_loader() -> Any:
-    """Return a safe loader that refuses a key that stands twice, of which YAML takes the last."""
+    """Return a safe loader that refuses duplicate keys, of which YAML takes the last."""
     import yaml
 
     class Strict(yaml.SafeLoader):
@@ -138,7 +141,7 @@ def convert(name: Any, value: Any, kind: Any = None) -> Any:
     return parse(name, "none" if value is None else text, kind)
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_setting_options(parser: argparse.ArgumentParser) -> None:
     """Give a parser one option per field; what is not given is not in the namespace."""
     group = parser.add_argument_group("settings of the run (default: the preset's, see --explain)")
     for name, declared in FIELDS.items():
@@ -161,11 +164,11 @@ def _metavar(kind: Any) -> str:
 
 def given(options: argparse.Namespace) -> dict[str, Any]:
     """Return the fields that were given on the command line."""
-    found = {name: value for name, value in vars(options).items() if name in FIELDS}
-    found.pop("env", None)
+    typed = {name: value for name, value in vars(options).items() if name in FIELDS}
+    typed.pop("env", None)
     return {
         name: value if isinstance(value, bool) else parse(name, value)
-        for name, value in found.items()
+        for name, value in typed.items()
     }
 
 
@@ -183,7 +186,7 @@ def merged(settings: dict[str, Any], typed: dict[str, Any]) -> dict[str, Any]:
     return settings | typed | {"given": given}
 
 
-def as_yaml(config: Config) -> str:
+def config_yaml(config: Config) -> str:
     """Return a configuration as a YAML file that explains itself and can be given back."""
     import yaml
 

@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from mviq.studies.directory import PlannedRun
-from mviq.studies.file import check_keys, read, require_mapping, study_from
-from mviq.studies.plan import config_of, expand, spoken
-from mviq.studies.study import Study, as_yaml
+from mviq.runs.records import ScoreKind
+from mviq.studies.definition import Study, study_yaml
+from mviq.studies.plan import config_of, expand, format_value
+from mviq.studies.study_directory import PlannedRun
+from mviq.studies.study_file import check_keys, parse_file, require_mapping, study_from
 from mviq.studies.tuning.space import Choices, Space, corners, grid, space_from
 
 Sampler = Literal["tpe", "random", "grid"]
 Pruner = Literal["median", "none"]
-Score = Literal["final", "area"]
 KEYS = ("trials", "space", "sampler", "pruner", "seed", "score")
 
 
@@ -29,7 +29,7 @@ class Search:
     sampler: Sampler = "tpe"
     pruner: Pruner = "median"
     seed: int = 0
-    score: Score = "final"
+    score: ScoreKind = "final"
 
     def runs(self, trial: int, chosen: Mapping[str, Any]) -> list[PlannedRun]:
         """Return the runs of a trial; the seed varies slowest."""
@@ -44,13 +44,13 @@ class Search:
 
 def trial_label(trial: int, chosen: Mapping[str, Any]) -> str:
     """Return the name of a trial with its settings."""
-    values = ", ".join(f"{name}={spoken(value)}" for name, value in chosen.items())
+    values = ", ".join(f"{name}={format_value(value)}" for name, value in chosen.items())
     return f"trial {trial}: {values}"
 
 
 def read_search(path: Path) -> Search:
     """Return the search of a YAML or TOML file."""
-    return read(path, search_from)
+    return parse_file(path, search_from)
 
 
 def search_from(content: Mapping[Any, Any]) -> Search:
@@ -70,7 +70,7 @@ def search_from(content: Mapping[Any, Any]) -> Search:
         trials=_trials(tune, space, sampler),
         pruner=_one_of("pruner", tune.get("pruner", "median"), get_args(Pruner)),
         seed=_whole("seed", tune.get("seed", 0), 0),
-        score=_one_of("score", tune.get("score", "final"), get_args(Score)),
+        score=_one_of("score", tune.get("score", "final"), get_args(ScoreKind)),
     )
     _check_study(search)
     _check_corners(search)
@@ -149,4 +149,4 @@ def tune_yaml(search: Search) -> str:
         del tune["trials"]
     tune["space"] = {name: parameter.written() for name, parameter in search.space.items()}
     text = yaml.safe_dump({"tune": tune}, sort_keys=False, allow_unicode=True, width=100)
-    return as_yaml(search.study) + text
+    return study_yaml(search.study) + text

@@ -1,4 +1,4 @@
-"""What is worth knowing about an iteration: the history a study plots."""
+"""Diagnostics of an iteration, recorded in the history of a solution."""
 
 import math
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mviq.tabular.algorithms import Algorithm, ExplicitKL, policy_of
-from mviq.tabular.evaluation import greedy_policy, policy_values
+from mviq.tabular.exact_values import greedy_policy, policy_values
 from mviq.tabular.mdp import MDP
-from mviq.tabular.state import State
+from mviq.tabular.status import State
 from mviq.tabular.sweep import CHUNK
-from mviq.tabular.threads import one_thread
+from mviq.threads import threads
 from mviq.tsallis import divergence, entropy, munchausen_residual
 
 
@@ -77,7 +77,7 @@ class Diagnostics:
         if self.optimum is not None:
             distance = _distance(state.q_values, self.optimum)
             basic = basic._replace(distance_to_optimum=distance)
-        with one_thread():
+        with threads(1):
             if policies:
                 basic = basic._replace(**_policy_measures(mdp, algorithm, previous, state))
             if values:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from mviq import tsallis
-from mviq.paper.theorems.problems import INDICES, draw_policies
+from mviq.paper.theorems.samples import INDICES, draw_policies
 from mviq.paper.theorems.statement import Statement, excess, relative, worst
 
 _ACTIONS = 6

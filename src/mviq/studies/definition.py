@@ -52,7 +52,7 @@ class Study:
     budget: Budget = Budget()
 
 
-def as_yaml(study: Study) -> str:
+def study_yaml(study: Study) -> str:
     """Return the study as a normalised study file."""
     import yaml
 

@@ -1,16 +1,15 @@
-"""How far the runs of a study are, from stored files only. Nothing here loads torch."""
+"""The status of the runs of a study, from stored files only. Nothing here loads torch."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from mviq.runs.directory import RunDirectory
-from mviq.runs.records import StoredStatus, progress_curve, read_ending
-from mviq.runs.records import saved_step as saved_step
-from mviq.studies.directory import Plan, PlannedRun, StudyDirectory
+from mviq.runs.records import StoredStatus, progress_curve, read_ending, saved_step
+from mviq.studies.study_directory import PlannedRun, StudyDirectory
 
-State = Literal["finished", "diverged", "failed", "running", "interrupted", "waiting"]
-_NOBODY_AT_WORK: Mapping[StoredStatus, State] = {
+RunState = Literal["finished", "diverged", "failed", "running", "interrupted", "waiting"]
+_NOBODY_AT_WORK: Mapping[StoredStatus, RunState] = {
     "unfinished": "interrupted",
     "not begun": "waiting",
 }
@@ -22,7 +21,7 @@ class RunStatus:
     """How far a run is."""
 
     planned: PlannedRun
-    state: State
+    state: RunState
     step: int = 0
     """The last step that was recorded."""
     message: str = ""
@@ -33,13 +32,8 @@ class RunStatus:
     """Where it continues if it is started again."""
 
 
-def statuses(directory: StudyDirectory, plan: Plan) -> list[RunStatus]:
-    """Return how far each run of a plan is."""
-    return [status_of(directory, run) for run in plan.runs]
-
-
 def status_of(directory: StudyDirectory, planned: PlannedRun) -> RunStatus:
-    """Return how far a run is: how its files say that it ended, or whether it is at work."""
+    """Return the status of a run from its files and its lock."""
     run, failure = directory.run(planned.run), directory.failure(planned.run)
     saved = saved_step(run)
     try:
@@ -66,8 +60,7 @@ def last_return(run: RunDirectory) -> float | None:
     return None
 
 
-def summary(runs: Iterable[RunStatus]) -> str:
+def count_states(runs: Iterable[RunStatus]) -> str:
     """Return how many runs are in which state, as text."""
     states = [status.state for status in runs]
-    known = ("finished", "diverged", "failed", "running", "interrupted", "waiting")
-    return ", ".join(f"{states.count(state)} {state}" for state in known if state in states)
+    return ", ".join(f"{states.count(x)} {x}" for x in get_args(RunState) if x in states)

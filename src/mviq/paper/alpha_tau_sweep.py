@@ -19,7 +19,7 @@ from mviq.paper.learning import above, difference, in_words, learning
 from mviq.paper.reproduction import Data, Finding, Reproduction
 from mviq.reports.reading import StudyData
 from mviq.reports.statistics import mean, task_means
-from mviq.reports.statistics.checks import Array
+from mviq.reports.statistics.score_checks import Array
 
 Point = tuple[float, float]
 """α and τ."""

@@ -12,26 +12,26 @@ WARM_UP = 5  # a fifth of the evaluations is too early to give a trial up
 
 
 @dataclass(frozen=True)
-class Curve:
+class EvaluationCurve:
     """The evaluations of a run: the mean return at each step."""
 
     env: str
     steps: tuple[float, ...]
     returns: tuple[float, ...]
 
-    def until(self, points: int) -> "Curve":
+    def until(self, points: int) -> "EvaluationCurve":
         """Return its first points."""
-        return Curve(self.env, self.steps[:points], self.returns[:points])
+        return EvaluationCurve(self.env, self.steps[:points], self.returns[:points])
 
 
-Judge = Callable[[Curve], float]
+Judge = Callable[[EvaluationCurve], float]
 """Returns the score of a run, on one scale for all environments of a search."""
 
 
-def read_curve(run: RunDirectory, config: Config) -> Curve:
+def read_curve(run: RunDirectory, config: Config) -> EvaluationCurve:
     """Return the evaluations of a run that are complete."""
     steps, returns = evaluation_curve(run, config.eval_episodes)
-    return Curve(config.env, tuple(steps.tolist()), tuple(returns.tolist()))
+    return EvaluationCurve(config.env, tuple(steps.tolist()), tuple(returns.tolist()))
 
 
 def evaluations(config: Config) -> int:
@@ -40,7 +40,7 @@ def evaluations(config: Config) -> int:
 
 
 def rungs(
-    curves: Sequence[Curve], judge: Judge, points: int, known: set[int]
+    curves: Sequence[EvaluationCurve], judge: Judge, points: int, known: set[int]
 ) -> Iterator[tuple[int, float]]:
     """Yield the intermediate scores of a trial at rungs that are not known yet.
 
@@ -54,6 +54,6 @@ def rungs(
                 yield i * points + j, mean_score([c.until(j + 1) for c in curves[: i + 1]], judge)
 
 
-def mean_score(curves: Sequence[Curve], judge: Judge) -> float:
+def mean_score(curves: Sequence[EvaluationCurve], judge: Judge) -> float:
     """Return the mean score of runs."""
     return sum(map(judge, curves)) / len(curves)

@@ -16,7 +16,7 @@ from mviq.reports.statistics import (
     mean,
     summarise,
 )
-from mviq.reports.statistics.checks import Array
+from mviq.reports.statistics.score_checks import Array
 
 
 @dataclass(frozen=True)

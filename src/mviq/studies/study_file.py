@@ -2,15 +2,15 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mviq.messages import did_you_mean
 from mviq.runs.config import fits
-from mviq.runs.overrides import FIELDS, convert, load
 from mviq.runs.presets import check_names
-from mviq.studies.study import Budget, Entry, Settings, Study
+from mviq.runs.settings import FIELDS, convert, load
+from mviq.studies.definition import Budget, Entry, Settings, Study
 
 KEYS = (
     *("name", "description", "baseline", "environments", "algorithms", "seeds", "settings"),
@@ -23,10 +23,10 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 def read_study(path: Path) -> Study:
     """Return the study of a YAML or TOML file."""
-    return read(path, study_from)
+    return parse_file(path, study_from)
 
 
-def read(path: Path, parse: Callable[[Mapping[Any, Any]], T]) -> T:
+def parse_file(path: Path, parse: Callable[[Mapping[Any, Any]], T]) -> T:
     """Parse the content of a file; the message of a mistake starts with the file."""
     content = load(path)
     try:
@@ -209,6 +209,5 @@ def check_keys(what: str, given: Iterable[Any], known: Sequence[str]) -> None:
     """Raise ``ValueError`` for an unknown key, with the closest known one."""
     for key in given:
         if key not in known:
-            close = get_close_matches(str(key), known, n=1)
-            hint = f"; did you mean {close[0]}?" if close else f", only {', '.join(known)}"
+            hint = did_you_mean(key, known) or f", only {', '.join(known)}"
             raise ValueError(f"{what} has no key {key!r}{hint}")

@@ -1,0 +1,97 @@
+"""Shared by the commands: the argument parser, tables, and closed standard output."""
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+from rich.table import Table
+from rich.text import Text
+
+from mviq.messages import did_you_mean
+
+_NEGATIVE_LIST = re.compile(r"-(\d|\.\d|inf)[^=]*,", re.IGNORECASE)
+
+
+@contextmanager
+def tolerating_closed_output() -> Iterator[None]:
+    """Go on if standard output has been closed, such as by the end of a terminal."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError:
+        discard_output()
+
+
+def discard_output() -> None:
+    """Send standard output nowhere, so that Python does not fail to flush it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _with_negative_values(arguments: Sequence[str]) -> list[str]:
+    """Return arguments in which ``--clip -1,0`` is ``--clip=-1,0``, which argparse understands.
+
+    >>> _with_negative_values(["--clip", "-1,0", "-v", "--clip", "-inf,0", "--low", "-1"])
+    ['--clip=-1,0', '-v', '--clip=-inf,0', '--low', '-1']
+    """
+    joined: list[str] = []
+    for argument in arguments:
+        if joined and joined[-1].startswith("--") and _NEGATIVE_LIST.match(argument):
+            joined[-1] += "=" + argument
+        else:
+            joined.append(argument)
+    return joined
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """An argument parser that keeps the line breaks of its texts, and whose errors are one line."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse an unknown option here, where the known ones are at hand for a suggestion."""
+        given = _with_negative_values(sys.argv[1:] if args is None else args)
+        options, unknown = super().parse_known_args(given, namespace)
+        if unknown:
+            hint = did_you_mean(unknown[0].split("=")[0], self._option_string_actions)
+            self.error(f"there is no {unknown[0]} here{hint}")
+        return options, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and where help is, and exit with 2."""
+        self.exit(2, f"{self.prog}: {message} (try '{self.prog} --help')\n")
+
+
+def add_run_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the run that a command is about."""
+    parser.add_argument(
+        "path", type=Path, metavar="RUN", help="its directory, or the beginning of its name"
+    )
+
+
+def text_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    left: Collection[str] = (),
+    no_wrap: bool = False,
+    **style: Any,
+) -> Table:
+    """Return a table of plain text, aligned to the right but for some columns.
+
+    With ``no_wrap`` only the columns on the left are wrapped where the terminal is too narrow.
+    """
+
+    table = Table(**style)
+    for title in columns:
+        if title in left:
+            table.add_column(title, overflow="fold")
+        else:
+            table.add_column(Text(title), justify="right", no_wrap=no_wrap)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table

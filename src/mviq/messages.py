@@ -1,0 +1,30 @@
+"""Helpers for messages: suggestions, counts, text on one line."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def did_you_mean(
+    name: object, known: Iterable[str], hint: str = "did you mean {}?", cutoff: float = 0.6
+) -> str:
+    """Return a hint at the closest known name, to be appended to a message; empty if none is close.
+
+    >>> did_you_mean("temprature", ["seed", "temperature"])
+    '; did you mean temperature?'
+    """
+    close = get_close_matches(str(name), list(known), n=1, cutoff=cutoff)
+    return f"; {hint.format(close[0])}" if close else ""
+
+
+def counted(number: int, word: str) -> str:
+    """Return a number with its noun in singular or plural.
+
+    >>> counted(1, "run"), counted(3000, "run")
+    ('1 run', '3,000 runs')
+    """
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def one_line(text: object) -> str:
+    """Return a text without line breaks."""
+    return " ".join(str(text).split())
