@@ -106,11 +106,10 @@ _GYM: Defaults = {
 
 _GENERAL: Defaults = {
     **_from(OURS, total_steps=100_000, buffer_size=100_000, network="mlp"),
-    **_from(SEARCHED, learning_rate=5e-4, target_every=500, hidden=(256, 256)),
+    **_from(SEARCHED, learning_rate=1e-3, n_steps=5, target_every=250, hidden=(256, 256)),
     **_from(OURS, batch_size=64, epsilon_end=0.1),
     **_from("our choice: an agent that has learnt keeps it", learning_rate_end=0.0),
-    **_from("our choice: values spread faster than with one", n_steps=3),
-    **_from("our choice: an update every two steps", train_every=4, gradient_steps=2),
+    **_from("our choice: an update for every step", train_every=4, gradient_steps=4),
     **_from(
         "our choice: brings observations of different units to one scale",
         observation_bounds="space",
