@@ -7,6 +7,7 @@ import pytest
 from mviq.runs import state
 from mviq.runs.checkpoint import Checkpoints
 from mviq.runs.directory import LockedDirectory, RunDirectory, RunError, find_run
+from mviq.runs.records import saved_step
 from mviq.runs.tables import Table
 from mviq.runs.training import resume, train
 from small_runs import CrashError, Crashing, cartpole, crash
@@ -114,4 +115,4 @@ def test_the_best_model_of_a_run_that_cannot_be_repeated_is_saved_with_a_checkpo
     assert any("a resumed run will begin a new episode" in text for text in said)
     directory = RunDirectory(tmp_path / cartpole().name)
     assert directory.best_model.is_file()
-    assert Checkpoints(directory.checkpoints).newest_step() == 252
+    assert saved_step(directory) == 252

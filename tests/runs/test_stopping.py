@@ -9,9 +9,9 @@ from rich.console import Console
 
 from comparing import assert_same_run
 from mviq.runs import session
-from mviq.runs.checkpoint import Checkpoints
 from mviq.runs.directory import RunDirectory
 from mviq.runs.evaluation import evaluate
+from mviq.runs.records import saved_step
 from mviq.runs.reporter import DisplayReporter, Reporter
 from mviq.runs.stopping import Stopped, asked_to_stop
 from mviq.runs.training import resume, train
@@ -72,7 +72,7 @@ def test_an_evaluation_does_not_delay_a_stop_and_is_made_later(at, whole, tmp_pa
         with pytest.raises(Stopped, match=f"step {at}"):
             train(CONFIG, tmp_path)
     directory = RunDirectory(tmp_path / CONFIG.name)
-    assert Checkpoints(directory.checkpoints).newest_step() == at
+    assert saved_step(directory) == at
     assert f"\n{at}," not in directory.evaluations.read_text()
     train(CONFIG, tmp_path)
     assert_same_run(CONFIG, whole, tmp_path)

@@ -5,7 +5,6 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import asdict, fields
-from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
@@ -18,6 +17,7 @@ from stable_baselines3.common.torch_layers import NatureCNN
 from stable_baselines3.common.type_aliases import TrainFrequencyUnit
 
 from mviq.env_families import ATARI, family_of
+from mviq.messages import did_you_mean
 from mviq.tsallis import Family
 
 Acting = Literal["epsilon_greedy", "sample"]
@@ -59,7 +59,7 @@ def check_arguments(agent_class: Any, positional: tuple[Any, ...], named: dict[s
     """Refuse an argument that no agent can learn with; the family checks its own."""
     known = argument_names(agent_class) | _NOT_STORED
     for name in named.keys() - known:
-        close = "".join(f"; did you mean {best}?" for best in get_close_matches(name, known, n=1))
+        close = did_you_mean(name, known)
         raise TypeError(f"{agent_class.__name__} has no argument {name!r}{close}")
     own = {name: named.pop(name) for name in ("acting", "value_limit")}
     signature = inspect.signature(agent_class.base.__init__)

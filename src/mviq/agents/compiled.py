@@ -86,7 +86,6 @@ class CompiledNetwork:
         return patches.T
 
     def forward(self, prepared: Array) -> Tensor:
-        """Return the outcomes (batch, outcomes, actions)."""
         first, *others = self.layers
         x = first.forward(prepared)
         for layer in others:
@@ -94,7 +93,6 @@ class CompiledNetwork:
         return torch.from_numpy(np.ascontiguousarray(x.T)).view(-1, *self.shape)
 
     def backward(self, slope: Tensor) -> float:
-        """Set the gradients of the weights from that of the outcomes; return their norm."""
         columns = np.ascontiguousarray(slope.numpy().reshape(len(slope), -1).T)
         squares = 0.0
         for layer in reversed(self.layers):
@@ -105,7 +103,6 @@ class CompiledNetwork:
         return math.sqrt(squares)
 
     def step(self, optimizer: Optimizer, scale: float) -> None:
-        """Scale the gradients and do what ``optimizer.step()`` does."""
         if scale != 1:
             torch._foreach_mul_(self.gradients, scale)
         states = [optimizer.state.get(weight, {}) for weight in self.weights]

@@ -35,22 +35,18 @@ class AutogradNetwork:
         self.outcomes = torch.empty(0)
 
     def prepare(self, observations: Any) -> Any:
-        """Return the observations, which are tensors already."""
         return observations
 
     def forward(self, prepared: Any) -> Tensor:
-        """Return the outcomes."""
         self.outcomes = self.network(prepared).reshape(-1, *self.shape)
         return self.outcomes
 
     def backward(self, gradient: Tensor) -> float:
-        """Set the gradients and return their norm."""
         self.network.zero_grad()
         self.outcomes.backward(gradient)  # type: ignore[no-untyped-call]
         return float(torch.nn.utils.get_total_norm(self._gradients()))
 
     def step(self, optimizer: Optimizer, scale: float) -> None:
-        """Do what ``optimizer.step()`` does, with gradients scaled."""
         if scale != 1:
             torch._foreach_mul_(self._gradients(), scale)
         optimizer.step()

@@ -161,11 +161,6 @@ class Checkpoints:
             if file.name not in needed:
                 file.unlink()
 
-    def newest_step(self) -> int | None:
-        """Return the step of the newest checkpoint, None if there is none."""
-        places = self._places()
-        return int(places[-1].name.removeprefix("step_")) if places else None
-
     def remove(self) -> None:
         """Remove all checkpoints."""
         shutil.rmtree(self.path, ignore_errors=True)

@@ -101,9 +101,9 @@ def implicit_tkl() -> Statement:
         "+ ατ R_q",
         convention="physics",
         where="q = 1.5, 2, 3, previous policy of full support",
-        printed_residual=worst(*printed),
         only_for="q = 1, where R_q = 0",
         evidence=f"off by up to {worst(printed[1]):.2g} at q = 2",
+        printed_residual=worst(*printed),
         corrected="the residual is subtracted: (1−α)τ S_q − ατ D_q − ατ R_q; equivalently "
         "−⟨π, ln_q π_k⟩ (physics) = D_q + S_q + R_q",
         residual=worst(*exact),
