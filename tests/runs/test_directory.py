@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from mviq.runs import state
+from mviq.runs import run_state
 from mviq.runs.checkpoint import Checkpoints
 from mviq.runs.directory import LockedDirectory, RunDirectory, RunError, find_run
 from mviq.runs.records import saved_step
@@ -110,7 +110,7 @@ def test_the_best_model_of_a_run_that_cannot_be_repeated_is_saved_with_a_checkpo
     tmp_path, monkeypatch
 ):
     """Otherwise it could stem from a future that a crash has undone."""
-    monkeypatch.setattr(state, "hidden_in", lambda env: "a simulator hides its state")
+    monkeypatch.setattr(run_state, "hidden_in", lambda env: "a simulator hides its state")
     said = crash(cartpole(checkpoint_every=10_000), tmp_path, 300)
     assert any("a resumed run will begin a new episode" in text for text in said)
     directory = RunDirectory(tmp_path / cartpole().name)

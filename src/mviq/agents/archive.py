@@ -31,7 +31,7 @@ def write_archive(path: Target, content: dict[str, Any], arrays: Arrays) -> None
             parts.writestr("agent.json", json.dumps(content, allow_nan=False, indent=1))
             parts.writestr("arrays.safetensors", safetensors.numpy.save(arrays))
         if isinstance(path, str | os.PathLike):
-            write_durably(named(path, ".zip"), buffer.getvalue())
+            write_durably(with_suffix(path, ".zip"), buffer.getvalue())
         else:
             path.write(buffer.getvalue())
 
@@ -98,7 +98,7 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"agent.json holds {name}, which is not JSON")
 
 
-def named(path: str | os.PathLike[str], suffix: str) -> Path:
+def with_suffix(path: str | os.PathLike[str], suffix: str) -> Path:
     """Return the path with a suffix, unless it has one."""
     path = Path(path)
     return path if path.suffix else path.with_suffix(suffix)
@@ -106,7 +106,7 @@ def named(path: str | os.PathLike[str], suffix: str) -> Path:
 
 def located(path: str | os.PathLike[str], suffix: str) -> Path:
     """Return where a file is, with or without its suffix."""
-    place = Path(path) if Path(path).is_file() else named(path, suffix)
+    place = Path(path) if Path(path).is_file() else with_suffix(path, suffix)
     if not place.is_file():
         raise FileNotFoundError(f"no such file: {place}")
     return place

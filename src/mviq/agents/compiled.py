@@ -135,7 +135,7 @@ def _is_plain_adam(optimizer: Optimizer) -> bool:
     )
 
 
-def compiled(
+def compile_networks(
     policy: BasePolicy, networks: Sequence[BasePolicy], shape: tuple[int, int]
 ) -> list[Network] | None:
     """Return the networks of a policy compiled, or None if one of them cannot be."""

@@ -15,12 +15,12 @@ from mviq.agents.arguments import Acting, check_arguments, check_fit
 from mviq.agents.diagnostics import DivergenceError
 from mviq.agents.networks import channels_last
 from mviq.agents.replay import TransitionReplayBuffer, is_array
-from mviq.agents.state import Status, get_state, set_state
+from mviq.agents.state import LearningStatus, get_state, set_state
 from mviq.agents.update import Trainer
 from mviq.tsallis import Family
 from mviq.tsallis.family import Form, PolicyMethod
 
-_ENDINGS: dict[type, Status] = {KeyboardInterrupt: "stopped", DivergenceError: "diverged"}
+_ENDINGS: dict[type, LearningStatus] = {KeyboardInterrupt: "stopped", DivergenceError: "diverged"}
 
 
 class Learner(Trainer):
@@ -56,7 +56,7 @@ class Learner(Trainer):
             q, temperature, munchausen_alpha, form, clip, entropy_weight, policy_method
         )
         self.acting, self.value_limit = acting, value_limit
-        self.status: Status = "new"
+        self.status: LearningStatus = "new"
         if options.get("policy_kwargs") is not None:
             options["policy_kwargs"] = dict(options["policy_kwargs"])  # the bases write into it
         super().__init__(policy, env, *arguments, _init_setup_model=False, **options)  # type: ignore[call-arg, arg-type]

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from safetensors import SafetensorError, safe_open
 from stable_baselines3.common.buffers import ReplayBuffer
 
-from mviq.agents.archive import located, named
+from mviq.agents.archive import located, with_suffix
 from mviq.storage import appearing
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -22,7 +22,7 @@ def write_buffer(path: str | os.PathLike[str], buffer: ReplayBuffer) -> None:
     """Write the arrays of a replay buffer."""
     arrays, numbers = buffer_state(buffer)
     metadata = {"kind": type(buffer).__name__, "numbers": json.dumps(numbers)}
-    with appearing(named(path, ".safetensors")) as partial:
+    with appearing(with_suffix(path, ".safetensors")) as partial:
         safetensors.numpy.save_file(arrays, partial, metadata)
 
 

@@ -14,7 +14,8 @@ from stable_baselines3.common.logger import Logger
 from mviq.agents.arguments import LARGEST, Rule, number, whole
 from mviq.agents.parameters import check_moments, check_weights, load_moments
 
-Status = Literal["new", "learning", "finished", "stopped", "diverged", "failed"]
+LearningStatus = Literal["new", "learning", "finished", "stopped", "diverged", "failed"]
+_STATUSES = get_args(LearningStatus)
 LAST = ("_last_obs", "_last_original_obs", "_last_episode_starts")  # all None after a reset
 _Logged = Real | np.bool_ | str | None  # pictures and the like are not part of the state
 
@@ -45,7 +46,10 @@ _COUNT = whole(0)
 _COUNTERS: dict[str, Rule] = {
     "num_timesteps": _COUNT,
     "exploration_rate": number(0, 1),
-    "status": (lambda value: value in get_args(Status), f"one of {get_args(Status)}"),
+    "status": (
+        lambda value: value in get_args(LearningStatus),
+        f"one of {get_args(LearningStatus)}",
+    ),
     "_total_timesteps": _COUNT,
     "_current_progress_remaining": number(-LARGEST, 1),
     "_episode_num": _COUNT,

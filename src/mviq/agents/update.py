@@ -17,7 +17,7 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.policies import BasePolicy
 from torch import Tensor, nn
 
-from mviq.agents.compiled import compiled, fingerprint
+from mviq.agents.compiled import compile_networks, fingerprint
 from mviq.agents.diagnostics import DivergenceError, policy_diagnostics, target_residual
 from mviq.agents.networks import AutogradNetwork, Network
 from mviq.tsallis import Evaluation, Family, expectation
@@ -161,6 +161,6 @@ class Trainer(OffPolicyAlgorithm):
         self._modules, networks = list(self.policy.modules()), self._networks()
         self._fingerprint = fingerprint(self.policy, self._modules)
         shape = int(getattr(networks[0], "n_quantiles", 1)), int(self.action_space.n)  # type: ignore[attr-defined]
-        fast = compiled(self.policy, networks, shape)
+        fast = compile_networks(self.policy, networks, shape)
         self._uses_autograd = fast is None
         self._online, self._target = fast or [AutogradNetwork(x, shape) for x in networks]

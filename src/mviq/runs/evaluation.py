@@ -11,7 +11,7 @@ from mviq.agents import Agent
 from mviq.agents.acting import step
 from mviq.runs.building import make_env
 from mviq.runs.config import Config
-from mviq.runs.state import undisturbed_randomness
+from mviq.runs.run_state import undisturbed_randomness
 from mviq.threads import threads
 
 Array = np.ndarray[Any, Any]

@@ -16,7 +16,7 @@ import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 
 from mviq.agents import Agent, DivergenceError
-from mviq.runs import state
+from mviq.runs import run_state
 from mviq.runs.checkpoint import Checkpoint, Checkpoints, DamagedError
 from mviq.runs.config import Config, remarks
 from mviq.runs.directory import Result, RunDirectory, RunError
@@ -54,7 +54,7 @@ class Session(BaseCallback):
     def prepare(self) -> None:
         """Put the newest checkpoint into the agent, if there is one."""
         assert self.agent.env is not None
-        hidden = state.hidden_in(self.agent.env)
+        hidden = run_state.hidden_in(self.agent.env)
         self.repeatable = hidden is None
         if self.config.video:
             check_filming(self.agent, self.config)
@@ -84,8 +84,8 @@ class Session(BaseCallback):
     def _continue_from(self, checkpoint: Checkpoint) -> None:
         assert self.agent.env is not None
         self.agent.env.reset()  # so that the environment is made of what it was made of
-        state.restore_into(self.agent, checkpoint.tree["agent"], checkpoint.arrays)
-        for ring in state.replay_rings(self.agent):
+        run_state.restore_into(self.agent, checkpoint.tree["agent"], checkpoint.arrays)
+        for ring in run_state.replay_rings(self.agent):
             self.checkpoints.fill(ring)
         self.boundary = int(checkpoint.tree["boundary"])
         self.saved = (checkpoint.step, self.boundary)
@@ -93,7 +93,7 @@ class Session(BaseCallback):
         self.reporter.say(f"continuing at step {checkpoint.step}")
         if checkpoint.tree["agent"]["env"] is None:
             self.reporter.say("the environment cannot give its state: starting a new episode here")
-            state.begin_new_episodes(self.agent, self.config.seed)
+            run_state.begin_new_episodes(self.agent, self.config.seed)
 
     # Learning
 
@@ -192,7 +192,7 @@ class Session(BaseCallback):
     def _save(self, step: int) -> None:
         began = time.monotonic()
         self.tables.check_in_place()
-        tree, arrays = state.collect(self.agent)
+        tree, arrays = run_state.collect(self.agent)
         marks = self.tables.marks()
         content = {
             "agent": tree,
@@ -202,8 +202,8 @@ class Session(BaseCallback):
         }
         with ExitStack() as stack:
             if tree["env"] is None:
-                stack.enter_context(state.last_episodes_cut_off(self.agent))
-            rings = state.replay_rings(self.agent)
+                stack.enter_context(run_state.last_episodes_cut_off(self.agent))
+            rings = run_state.replay_rings(self.agent)
             self.checkpoints.write(Checkpoint(step, content, arrays, marks), rings)
         self.saved = (step, self.boundary)
         self._saved_at = time.monotonic()

@@ -20,7 +20,7 @@ from mviq.runs.building import make_env
 from mviq.runs.config import Config
 from mviq.runs.directory import RunError
 from mviq.runs.evaluation import Episode, Game, Way, choose_actions
-from mviq.runs.state import undisturbed_randomness
+from mviq.runs.run_state import undisturbed_randomness
 from mviq.storage import appearing
 
 Picture = np.ndarray[Any, Any]

@@ -19,12 +19,12 @@ from torch.autograd import Function
 from mviq.tsallis import kernels
 from mviq.tsallis.checks import Scalar
 from mviq.tsallis.deformed import exp_q_unchecked, log_q_slope
-from mviq.tsallis.exact import Solution, as_array, solve
+from mviq.tsallis.exact import Solved, as_array, solve
 
 
 def differentiable_solution(
     values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None
-) -> Solution:
+) -> Solved:
     """Return the solution of checked and broadcast arguments as a part of the autograd graph."""
     if isinstance(q, Tensor) or isinstance(temperature, Tensor) or prior is not None:
         function: type[Function] = _SolutionOfAll
@@ -35,7 +35,7 @@ def differentiable_solution(
     else:
         function = _SolutionOfValues
     outputs = function.apply(values, q, temperature, prior)  # type: ignore[no-untyped-call]
-    return Solution(*cast(tuple[Tensor, Tensor, Tensor], outputs))
+    return Solved(*cast(tuple[Tensor, Tensor, Tensor], outputs))
 
 
 class _SolutionOfValues(Function):
@@ -46,7 +46,7 @@ class _SolutionOfValues(Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, q: float, temperature: float, prior: None) -> Solution:
+    def forward(ctx: Any, values: Tensor, q: float, temperature: float, prior: None) -> Solved:
         solution = solve(values, q, temperature, prior)
         ctx.mark_non_differentiable(solution.maximum)
         ctx.set_materialize_grads(False)
@@ -68,7 +68,7 @@ class _SolutionOfAll(Function):
     """The general case; ``backward`` is written in the outputs, so it is differentiable again."""
 
     @staticmethod
-    def forward(values: Tensor, q: Tensor, temperature: Tensor, prior: Tensor | None) -> Solution:
+    def forward(values: Tensor, q: Tensor, temperature: Tensor, prior: Tensor | None) -> Solved:
         return solve(values, q, temperature, prior)
 
     @staticmethod

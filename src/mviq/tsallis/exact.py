@@ -16,7 +16,7 @@ from mviq.tsallis import kernels, tensors
 from mviq.tsallis.checks import Scalar, check_available, check_maximum, check_same_actions
 
 
-class Solution(NamedTuple):
+class Solved(NamedTuple):
     """A policy, its normaliser ψ relative to max z, and the maximum of the values."""
 
     policy: Tensor
@@ -24,7 +24,7 @@ class Solution(NamedTuple):
     maximum: Tensor
 
 
-def solve(values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None) -> Solution:
+def solve(values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None) -> Solved:
     """Return the solution for every row; no gradient flows through it."""
     if not isinstance(q, Tensor) and q == 1 and prior is None:
         return softmax(values, temperature)
@@ -33,17 +33,17 @@ def solve(values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None) 
     return solve_by_tensors(values, q, temperature, prior)
 
 
-def softmax(values: Tensor, temperature: Scalar) -> Solution:
+def softmax(values: Tensor, temperature: Scalar) -> Solved:
     """Solve q = 1, for which a handful of vectorised operations is best."""
     maximum = values.amax(-1, keepdim=True)
     check_maximum(maximum, values)
     scale = temperature.unsqueeze(-1) if isinstance(temperature, Tensor) else temperature
     weights = (values - maximum).div_(scale).exp_()
     total = weights.sum(-1, keepdim=True)
-    return Solution(weights.div_(total), total.log_().squeeze(-1), maximum.squeeze(-1))
+    return Solved(weights.div_(total), total.log_().squeeze(-1), maximum.squeeze(-1))
 
 
-def solve_by_rows(values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None) -> Solution:
+def solve_by_rows(values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None) -> Solved:
     """Solve on the CPU with a compiled loop."""
     actions = values.shape[-1]
     policy = torch.empty_like(values, memory_format=torch.contiguous_format)
@@ -57,7 +57,7 @@ def solve_by_rows(values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor 
     )
     if not good:
         check_available(values, prior)
-    return Solution(policy, psi, maximum)
+    return Solved(policy, psi, maximum)
 
 
 def as_array(x: Scalar, columns: int | None = None) -> kernels.Floats:
@@ -70,7 +70,7 @@ def as_array(x: Scalar, columns: int | None = None) -> kernels.Floats:
 
 def solve_by_tensors(
     values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None
-) -> Solution:
+) -> Solved:
     """Solve with tensor operations alone, on any device."""
     rows = values.detach().reshape(-1, values.shape[-1])
 
@@ -84,7 +84,7 @@ def solve_by_tensors(
     check_maximum(maximum + rows.amax(-1), values, prior)
     result, psi = tensors.solve(problem)
     batch = values.shape[:-1]
-    return Solution(result.t().reshape(values.shape), psi.reshape(batch), maximum.reshape(batch))
+    return Solved(result.t().reshape(values.shape), psi.reshape(batch), maximum.reshape(batch))
 
 
 def expectation(policy: Tensor, values: Tensor) -> Tensor:

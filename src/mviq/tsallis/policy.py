@@ -29,7 +29,7 @@ from mviq.tsallis.checks import (
     wide_dtype,
 )
 from mviq.tsallis.derivative import differentiable_solution
-from mviq.tsallis.exact import Solution, expectation, solve
+from mviq.tsallis.exact import Solved, expectation, solve
 
 
 def policy(
@@ -110,7 +110,7 @@ def policy_and_normalizer(
 
 def solution(
     values: Tensor, q: Scalar, temperature: Scalar = 1.0, prior: Tensor | None = None
-) -> Solution:
+) -> Solved:
     """Return all there is to know: the policy, ψ − max z and the maximum, in single or double."""
     check_last_axis("values", values)
     q = check_positive("q", q, infinity=True)

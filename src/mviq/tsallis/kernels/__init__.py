@@ -7,7 +7,7 @@ in double precision whatever the dtype of the data.
 """
 
 from mviq.tsallis.kernels.backward import pull_back_rows
-from mviq.tsallis.kernels.compiled import Floats
+from mviq.tsallis.kernels.compiling import Floats
 from mviq.tsallis.kernels.entropy import entropy_rows
 from mviq.tsallis.kernels.forward import solve_rows
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from mviq.tsallis.kernels.compiled import Floats, compiled
+from mviq.tsallis.kernels.compiling import Floats, compiled
 
 _LARGEST = float(np.finfo(np.float64).max)
 

@@ -2,7 +2,7 @@
 
 import math
 
-from mviq.tsallis.kernels.compiled import Floats, compiled
+from mviq.tsallis.kernels.compiling import Floats, compiled
 
 
 @compiled

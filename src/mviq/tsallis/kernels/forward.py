@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from mviq.tsallis.kernels.compiled import Floats, compiled
+from mviq.tsallis.kernels.compiling import Floats, compiled
 
 _MOST_STEPS = 100  # a guard only: Newton's iterations below end after a handful
 _TOLERANCE = 4 * float(np.finfo(np.float64).eps)
