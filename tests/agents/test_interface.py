@@ -16,10 +16,10 @@ from torch import nn
 
 from mviq.agents import MVI, QRMVI, DivergenceError
 from mviq.agents.acting import step
-from mviq.agents.denormals import _are_flushed, flushed
 from mviq.agents.files import SafeFiles
 from mviq.agents.learner import Learner
 from mviq.agents.replay import TransitionReplayBuffer
+from mviq.processor import are_flushed, quick_arithmetic
 from mviq.tsallis import Family, entropy, munchausen_residual, policy
 from problems import Observed, TableMDP, made
 
@@ -206,14 +206,14 @@ def test_ctrl_c_is_a_stop_and_no_failure():
 
 
 def test_denormals_are_flushed_only_while_learning():
-    assert not _are_flushed()
-    with flushed():
-        assert _are_flushed()
-        with flushed():
+    assert not are_flushed()
+    with quick_arithmetic():
+        assert are_flushed()
+        with quick_arithmetic():
             pass
-        assert _are_flushed()
+        assert are_flushed()
     made(MVI).learn(150)
-    assert not _are_flushed()
+    assert not are_flushed()
 
 
 def test_the_lean_step_is_the_step_of_dummy_vec_env():

@@ -1,5 +1,6 @@
 """Compiled networks are the networks of PyTorch, and give way where a part of them is changed."""
 
+import copy
 import math
 
 import numpy as np
@@ -13,7 +14,7 @@ from stable_baselines3.common.torch_layers import FlattenExtractor
 from stable_baselines3.dqn.policies import DQNPolicy
 from torch import nn
 
-from mviq.agents import MVI, QRMVI, MinAtarCNN, RescaledExtractor, kernels
+from mviq.agents import MVI, QRMVI, DivergenceError, MinAtarCNN, RescaledExtractor, kernels
 from mviq.agents.compiled import CompiledNetwork
 from mviq.agents.networks import AutogradNetwork
 from problems import Observed
@@ -288,3 +289,56 @@ def test_hooks_of_the_optimiser_are_called():
     agent.policy.optimizer.register_step_post_hook(lambda *_: calls.append(1))
     agent.learn(60)
     assert len(calls) == agent._n_updates > 5
+
+
+def test_a_new_policy_is_the_one_that_learns():
+    agent = made(MVI, NUMBERS, learning_starts=20).learn(60)
+    agent._setup_model()
+    before = [weight.clone() for weight in agent.q_net.parameters()]
+    agent.learn(60)
+    pairs = zip(before, agent.q_net.parameters(), strict=True)
+    assert not any(torch.equal(old, new) for old, new in pairs)
+    seen = batch(NUMBERS, 4)
+    torch.testing.assert_close(agent.q_values(seen), agent.q_net(torch.as_tensor(seen)))
+
+
+def test_an_optimiser_that_steps_otherwise_and_a_prediction_of_ones_own_are_asked():
+    agent, calls = made(MVI, NUMBERS, learning_starts=20, exploration_initial_eps=0.0), []
+    agent.exploration_final_eps = 0.0
+    agent.policy.optimizer.step = lambda *_: calls.append(1)
+    agent.predict = lambda observation, *_, **__: (np.ones(len(observation), int), None)
+    agent.learn(60)
+    assert len(calls) == agent._n_updates > 5
+    assert agent.replay_buffer.actions[20:60].min() == 1
+
+
+def test_images_that_are_no_longer_rescaled():
+    agent = made(MVI, IMAGE, policy_kwargs={"net_arch": [8]})
+    agent.q_values(batch(IMAGE, 2))
+    agent.q_net.normalize_images = agent.q_net_target.normalize_images = False
+    seen = batch(IMAGE, 2)
+    torch.testing.assert_close(agent.q_values(seen), agent.q_net(torch.as_tensor(seen)))
+
+
+@pytest.mark.parametrize("policy_kwargs", [{}, {"activation_fn": nn.Tanh}])
+def test_an_agent_that_has_learnt_can_be_copied(policy_kwargs):
+    agent = made(MVI, NUMBERS, policy_kwargs=policy_kwargs, learning_starts=20).learn(60)
+    copied = copy.deepcopy(agent)
+    before = [weight.clone() for weight in agent.q_net.parameters()]
+    copied.train(3, 8)
+    pairs = zip(before, agent.q_net.parameters(), strict=True)
+    assert all(torch.equal(old, new) for old, new in pairs)
+
+
+def test_half_precision_observations():
+    space = spaces.Box(-1, 1, (3,), np.float16)
+    agent = made(MVI, space, learning_starts=20).learn(60)
+    seen = batch(space, 4)
+    torch.testing.assert_close(agent.q_values(seen), agent.q_net(torch.as_tensor(seen)))
+
+
+def test_values_at_s_are_looked_at_too():
+    agent = made(MVI, NUMBERS, learning_starts=20).learn(40)
+    agent.replay_buffer.observations[:] = 1e9  # and the following observations as they were
+    with pytest.raises(DivergenceError, match="an action value of the target network"):
+        agent.train(1, 8)

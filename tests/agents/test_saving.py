@@ -302,3 +302,28 @@ def test_a_file_of_an_older_version_is_refused_by_its_version(tmp_path):
             ValueError, match=r"old\.zip .*has format version 1, this mviq reads 2$"
         ):
             read(tmp_path / "old.zip")
+
+
+def test_steps_given_as_a_float_can_be_saved(tmp_path):
+    made(MVI).learn(3e1).save(tmp_path / "agent")
+    assert MVI.load(tmp_path / "agent")._total_timesteps == 30
+
+
+@pytest.mark.parametrize("moment", ["exp_avg", "exp_avg_sq", "step"])
+def test_moments_of_another_shape_are_refused(tmp_path, moment):
+    """Compiled loops go through them without looking at their ends."""
+    agent = made(MVI, learning_starts=10).learn(40)
+    for weight, moments in agent.policy.optimizer.state.items():
+        moments[moment] = torch.zeros_like(weight) if moment == "step" else torch.tensor(0.0)
+    agent.save(tmp_path / "agent")
+    with pytest.raises(ValueError, match=f"moment {moment} of parameter 0 must be"):
+        MVI.load(tmp_path / "agent")
+
+
+def test_parameters_are_copied_with_their_moments():
+    one, other = made(MVI, learning_starts=10).learn(40), made(MVI, learning_starts=10).learn(20)
+    other.set_parameters(one.get_parameters())
+    before = [m["exp_avg"].clone() for m in one.policy.optimizer.state.values()]
+    other.train(3, 8)
+    after = [m["exp_avg"] for m in one.policy.optimizer.state.values()]
+    assert all(torch.equal(old, new) for old, new in zip(before, after, strict=True))

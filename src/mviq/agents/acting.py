@@ -15,6 +15,7 @@ from torch import Tensor
 
 from mviq.agents.arguments import Acting
 from mviq.agents.update import Trainer, mean_outcome
+from mviq.processor import blas_threads_of_torch
 
 
 class Actor(Trainer):
@@ -39,6 +40,7 @@ class Actor(Trainer):
         return (actions if vectorized else actions[0]), state
 
     @torch.no_grad()
+    @blas_threads_of_torch()
     def q_values(self, observations: Any) -> Tensor:
         """Return the action values (batch, actions) of observations, one or a batch."""
         self._choose_networks()
@@ -56,7 +58,8 @@ class Actor(Trainer):
         self, learning_starts: int, action_noise: ActionNoise | None = None, n_envs: int = 1
     ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Return exploring actions twice: to take and to store. Draws as Stable-Baselines3 does."""
-        if self._uses_autograd or type(self).predict is not Actor.predict:
+        overridden = type(self).predict is not Actor.predict or "predict" in vars(self)
+        if self._uses_autograd or overridden:
             return super()._sample_action(learning_starts, action_noise, n_envs)
         warming_up = self.num_timesteps < learning_starts
         if warming_up or (
@@ -69,6 +72,7 @@ class Actor(Trainer):
             actions = self._choose(mean_outcome(outcomes))
         return actions, actions
 
+    @blas_threads_of_torch()
     def collect_rollouts(
         self,
         env: VecEnv,

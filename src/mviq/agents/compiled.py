@@ -36,6 +36,16 @@ _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backw
 _ADAM_EXTRAS = ("amsgrad", "capturable", "decoupled_weight_decay", "differentiable", "maximize")
 
 
+class Memory(dict[tuple[int, ...], Array]):
+    """Arrays by their shape, made once: large ones are slow to come by again and again."""
+
+    def __missing__(self, shape: tuple[int, ...]) -> Array:
+        if len(self) > 32:  # somebody asks for batches of all sizes
+            self.clear()
+        self[shape] = np.empty(shape, np.float32)
+        return self[shape]
+
+
 class Layer:
     """A linear layer or the first convolution, perhaps with a ReLU."""
 
@@ -46,16 +56,17 @@ class Layer:
         self.weight, self.bias = _matrix_and_vector(self.parameters)
         self.weight_gradient, self.bias_gradient = _matrix_and_vector(self.gradients)
         self.x = self.y = self.weight  # of the last forward pass
+        self.outputs, self.slopes = Memory(), Memory()
 
     def forward(self, x: Array) -> Array:
         """Return W x + b, or its positive part."""
-        self.x, self.y = x, np.empty((len(self.weight), x.shape[1]), np.float32)
+        self.x, self.y = x, self.outputs[len(self.weight), x.shape[1]]
         kernels.dense(self.weight, self.bias, x, self.relu, self.y)
         return self.y
 
     def backward(self, slope: Array, further: bool) -> Array:
         """Set the gradients of the weights; return that of the input if it goes further."""
-        before = np.empty(self.x.shape if further else (0, 0), np.float32)
+        before = self.slopes[self.x.shape if further else (0, 0)]
         kernels.dense_backward(
             *(self.weight, self.x, self.y, self.relu),
             *(slope, self.weight_gradient, self.bias_gradient, before),
@@ -68,20 +79,25 @@ class CompiledNetwork:
 
     def __init__(self, layers: list[Layer], shape: tuple[int, int], divisor: Array) -> None:
         self.layers, self.shape, self.divisor = layers, shape, divisor
+        self.inputs = Memory()
         self.weights = [weight for layer in layers for weight in layer.parameters]
         self.gradients = [gradient for layer in layers for gradient in layer.gradients]
 
     def prepare(self, observations: Any) -> Array:
         """Return the input of the first layer, one column per observation or patch."""
-        x, first = np.ascontiguousarray(observations), self.layers[0]
-        if not isinstance(first.module, nn.Conv2d):
-            rows = x.reshape(len(x), -1)
-            columns = np.empty(rows.shape[::-1], np.float32)
-            kernels.columns(rows, self.divisor, columns)
-            return columns
-        (high, wide), stride = first.module.kernel_size, first.module.stride[0]
+        x = np.ascontiguousarray(observations)
+        x = x.astype(np.float32) if x.dtype == np.float16 else x  # which numba does not know
+        if isinstance(self.layers[0].module, nn.Conv2d):
+            return self._patches(x, self.layers[0].module)
+        rows = x.reshape(len(x), -1)
+        columns = self.inputs[rows.shape[::-1]]
+        kernels.columns(rows, self.divisor, columns)
+        return columns
+
+    def _patches(self, x: Array, module: nn.Conv2d) -> Array:
+        (high, wide), stride = module.kernel_size, module.stride[0]
         places = ((x.shape[2] - high) // stride + 1) * ((x.shape[3] - wide) // stride + 1)
-        patches = np.empty((places * len(x), first.weight.shape[1]), np.float32)
+        patches = self.inputs[places * len(x), self.layers[0].weight.shape[1]]
         kernels.patches(x, (high, wide), stride, self.divisor, patches)
         return patches.T
 
@@ -132,6 +148,7 @@ def _is_plain_adam(optimizer: Optimizer) -> bool:
         and group["weight_decay"] == 0
         and not any(group.get(extra) for extra in _ADAM_EXTRAS)
         and not (optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks)
+        and "step" not in vars(optimizer)
     )
 
 
@@ -228,14 +245,13 @@ def _divisor(network: BasePolicy) -> Array:
 
 def fingerprint(policy: BasePolicy, modules: Iterable[nn.Module]) -> list[Any]:
     """Return what stays the same while compiled networks, of these modules, are the policy's."""
-    parts: list[Any] = [_any_global_hook(), _is_plain_adam(policy.optimizer)]
+    optimizer = policy.optimizer
+    parts: list[Any] = [policy, optimizer, _is_plain_adam(optimizer), _any_global_hook()]
     for module in modules:
         own = vars(module)
-        parts += [
-            len(own),
-            *(len(own[hooks]) for hooks in _HOOKS),
-            *map(id, own["_modules"].values()),
-        ]
+        parts += [own.get("normalize_images"), len(own), *(len(own[hooks]) for hooks in _HOOKS)]
+        parts += map(id, own["_modules"].values())
+        parts += [buffer._version for buffer in own["_buffers"].values() if buffer is not None]
         for weight in own["_parameters"].values():
             if weight is not None:
                 hooks = weight._backward_hooks or weight._post_accumulate_grad_hooks

@@ -17,7 +17,12 @@ from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 from mviq.agents.archive import Target, blaming, read_archive, write_archive
 from mviq.agents.arguments import argument_names, arguments_of, whole
 from mviq.agents.codec import Arrays, Decoder, Encoder
-from mviq.agents.parameters import check_moments, check_weights, no_more_weights_than
+from mviq.agents.parameters import (
+    check_moments,
+    check_weights,
+    lay_out_moments,
+    no_more_weights_than,
+)
 from mviq.agents.replay_files import read_buffer, write_buffer
 from mviq.agents.state import LAST
 
@@ -124,6 +129,7 @@ class SafeFiles(OffPolicyAlgorithm):
         elif exact_match:
             self._check_parameters(parameters)
         super().set_parameters(parameters, exact_match, device)
+        lay_out_moments(self.policy.optimizer)
 
     def _check_parameters(self, parameters: dict[str, Any]) -> None:
         if "policy" in parameters:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numba
 import numpy as np
-import scipy.linalg.cython_blas  # noqa: F401 - the BLAS of np.dot, whose threads are limited in learn
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]

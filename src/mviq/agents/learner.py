@@ -8,9 +8,7 @@ from stable_baselines3.common.buffers import NStepReplayBuffer
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
-from threadpoolctl import threadpool_limits
 
-from mviq.agents import denormals
 from mviq.agents.arguments import Acting, check_arguments, check_fit
 from mviq.agents.diagnostics import DivergenceError
 from mviq.agents.networks import channels_last
@@ -123,14 +121,11 @@ class Learner(Trainer):
 
         Raises ``DivergenceError``, with ``status`` "diverged", when values are NaN or explode.
         """
-        self.status = "learning"
+        self.status, steps = "learning", int(total_timesteps)  # SB3 takes 1e5, too
         self._choose_networks()
         name = type(self).__name__ if tb_log_name is None else tb_log_name
         try:
-            with threadpool_limits(torch.get_num_threads(), "blas"), denormals.flushed():
-                super().learn(
-                    total_timesteps, callback, log_interval, name, reset_num_timesteps, progress_bar
-                )
+            super().learn(steps, callback, log_interval, name, reset_num_timesteps, progress_bar)
         except BaseException as error:
             self.status = _ENDINGS.get(type(error), "failed")
             raise

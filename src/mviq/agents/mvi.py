@@ -1,4 +1,4 @@
-"""``MVI``: the scalar agent, one level above Stable-Baselines3's DQN."""
+"""``MVI``, the scalar agent: a subclass of Stable-Baselines3's ``DQN``."""
 
 from stable_baselines3 import DQN
 from stable_baselines3.common.policies import BasePolicy

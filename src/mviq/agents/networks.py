@@ -32,18 +32,21 @@ class AutogradNetwork:
 
     def __init__(self, network: BasePolicy, shape: Sequence[int]) -> None:
         self.network, self.shape = network, tuple(shape)
-        self.outcomes = torch.empty(0)
+        self.outcomes: Tensor | None = None  # those to go back from
 
     def prepare(self, observations: Any) -> Any:
         return observations
 
     def forward(self, prepared: Any) -> Tensor:
-        self.outcomes = self.network(prepared).reshape(-1, *self.shape)
-        return self.outcomes
+        outcomes: Tensor = self.network(prepared).reshape(-1, *self.shape)
+        self.outcomes = outcomes if outcomes.requires_grad else None
+        return outcomes
 
     def backward(self, gradient: Tensor) -> float:
+        assert self.outcomes is not None
         self.network.zero_grad()
         self.outcomes.backward(gradient)  # type: ignore[no-untyped-call]
+        self.outcomes = None
         return float(torch.nn.utils.get_total_norm(self._gradients()))
 
     def step(self, optimizer: Optimizer, scale: float) -> None:

@@ -11,6 +11,8 @@ from torch.nn import Module
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.optim import Optimizer
 
+_NUMBERS = ("step", "mu_product")  # of the moments that PyTorch's optimisers keep
+
 
 def check_weights(policy: Module, given: dict[str, Any]) -> None:
     """Refuse weights that are not those of such a policy.
@@ -33,7 +35,7 @@ def check_weights(policy: Module, given: dict[str, Any]) -> None:
 
 
 def check_moments(optimizer: Optimizer, state: dict[int, dict[str, Any]]) -> None:
-    """Require moments of all parameters or of none, each a number or shaped as its parameter."""
+    """Require moments of all parameters or of none; those that count have no shape."""
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     if state and sorted(state) != list(range(len(weights))):
         raise ValueError(f"the optimiser has {len(weights)} parameters, got {sorted(state)}")
@@ -41,8 +43,8 @@ def check_moments(optimizer: Optimizer, state: dict[int, dict[str, Any]]) -> Non
         if moments.keys() != state[0].keys():
             raise ValueError(f"the optimiser's parameters 0 and {index} have different moments")
         for name, value in moments.items():
-            shape = weights[index].shape
-            if not isinstance(value, Tensor) or value.shape not in ((), shape):
+            shape = torch.Size() if name in _NUMBERS else weights[index].shape
+            if not isinstance(value, Tensor) or value.shape != shape:
                 raise ValueError(
                     f"moment {name} of parameter {index} must be {tuple(shape)}, "
                     f"got {getattr(value, 'shape', value)!r:.40}"
@@ -55,10 +57,15 @@ def load_moments(optimizer: Optimizer, moments: dict[int, dict[str, Tensor]]) ->
     Its settings stay: they follow from the arguments and the learning rate schedule.
     """
     optimizer.load_state_dict(optimizer.state_dict() | {"state": moments})
+    lay_out_moments(optimizer)
+
+
+def lay_out_moments(optimizer: Optimizer) -> None:
+    """Copy all moments, so that they are nobody else's and in memory as the parameters are."""
     for parameter, own in optimizer.state.items():
         for name, value in own.items():
-            if value.shape == parameter.shape:
-                own[name] = torch.empty_like(parameter).copy_(value).detach()
+            like = parameter if value.shape == parameter.shape else value
+            own[name] = torch.empty_like(like).copy_(value).detach()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""``QRMVI``: the quantile agent, one level above sb3-contrib's QRDQN."""
+"""``QRMVI``, the quantile agent: a subclass of sb3-contrib's ``QRDQN``."""
 
 from sb3_contrib import QRDQN
 from stable_baselines3.common.policies import BasePolicy

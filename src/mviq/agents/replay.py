@@ -1,4 +1,4 @@
-"""A replay buffer for stacked frames that stores each frame once.
+"""Replay buffers: Stable-Baselines3's with fewer copies, and one that stores each frame once.
 
 Consecutive observations of an Atari agent share three of their four frames, and the next
 observation of one transition is the observation of the following. Stored as they come, a million

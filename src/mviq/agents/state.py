@@ -46,10 +46,7 @@ _COUNT = whole(0)
 _COUNTERS: dict[str, Rule] = {
     "num_timesteps": _COUNT,
     "exploration_rate": number(0, 1),
-    "status": (
-        lambda value: value in get_args(LearningStatus),
-        f"one of {get_args(LearningStatus)}",
-    ),
+    "status": (lambda value: value in _STATUSES, f"one of {_STATUSES}"),
     "_total_timesteps": _COUNT,
     "_current_progress_remaining": number(-LARGEST, 1),
     "_episode_num": _COUNT,

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from mviq.agents.compiled import compile_networks, fingerprint
 from mviq.agents.diagnostics import DivergenceError, policy_diagnostics, target_residual
 from mviq.agents.networks import AutogradNetwork, Network
+from mviq.processor import quick_arithmetic
 from mviq.tsallis import Evaluation, Family, expectation
 
 DIAGNOSE_EVERY = 100  # updates; often enough for a curve, too seldom to cost anything
@@ -42,7 +43,9 @@ def bellman_target(
     ``rewards`` are the returns, ``discounts`` γⁿ and s' the state n steps on.
     """
     after = family.evaluate(mean_outcome(next_outcomes))
-    values = expectation(after.policy.unsqueeze(1), next_outcomes)  # of every outcome by itself
+    values = after.soft_maximum.unsqueeze(1)
+    if next_outcomes.shape[1] > 1:  # of every outcome by itself
+        values = expectation(after.policy.unsqueeze(1), next_outcomes)
     future = family.bootstrap(Evaluation(after.policy, values, after.entropy.unsqueeze(1)))
     target = rewards + discounts * (1 - terminated) * future
     if family.munchausen_alpha == 0:
@@ -88,9 +91,10 @@ class Trainer(OffPolicyAlgorithm):
             self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
         losses = []
-        for _ in range(gradient_steps):
-            losses.append(self._update(batch_size))
-            self._n_updates += 1
+        with quick_arithmetic():
+            for _ in range(gradient_steps):
+                losses.append(self._update(batch_size))
+                self._n_updates += 1
         self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
         self.logger.record("train/loss", sum(losses) / len(losses))
 
@@ -99,15 +103,24 @@ class Trainer(OffPolicyAlgorithm):
         assert self.replay_buffer is not None
         batch = self.replay_buffer.sample(batch_size, env=self._vec_normalize_env)
         discounts = self.gamma if batch.discounts is None else batch.discounts
-        s, s_next = map(self._online.prepare, (batch.observations, batch.next_observations))
+        s = self._online.prepare(batch.observations)
+        s_next = self._target.prepare(batch.next_observations)
         predicted = self._online.forward(s)
         with torch.no_grad():
             outcomes = None if self.family.munchausen_alpha == 0 else self._target.forward(s)
             next_outcomes = self._target.forward(s_next)
-            largest = torch.linalg.vector_norm(next_outcomes, math.inf).item()
-            self._check("an action value of the target network", largest, self.value_limit)
-            rest = batch.dones, discounts, next_outcomes, outcomes
-            target = bellman_target(self.family, batch.rewards, batch.actions, *rest)
+            for z in (next_outcomes, outcomes):
+                size = 0.0 if z is None else torch.linalg.vector_norm(z, math.inf).item()
+                self._check("an action value of the target network", size, self.value_limit)
+            target = bellman_target(
+                self.family,
+                batch.rewards,
+                batch.actions,
+                terminated=batch.dones,
+                discounts=discounts,
+                next_outcomes=next_outcomes,
+                outcomes=outcomes,
+            )
             chosen = batch.actions.unsqueeze(1).expand(-1, predicted.shape[1], 1)
             at_action = predicted.gather(2, chosen).squeeze(2)
             loss, slope = self._loss(at_action, target)
@@ -125,11 +138,15 @@ class Trainer(OffPolicyAlgorithm):
     def _check(self, what: str, size: float, limit: float) -> None:
         """Stop learning if a number is NaN, infinite or beyond a limit."""
         if not (size <= limit and math.isfinite(size)):
-            raise DivergenceError(
-                f"learning diverged at step {self.num_timesteps} (update {self._n_updates}): "
-                f"{what} is {size:g}, the limit is {limit:g}. Try a smaller learning rate, "
-                "munchausen_alpha or temperature, a clip, or to copy the target network less often"
-            )
+            raise self._divergence(what, size, limit)
+
+    def _divergence(self, what: str, size: float, limit: float) -> DivergenceError:
+        return DivergenceError(
+            f"learning diverged at step {self.num_timesteps} (update {self._n_updates}): "
+            f"{what} is {size:g}{'' if limit == math.inf else f', the limit is {limit:g}'}. "
+            "Try a smaller learning rate, munchausen_alpha or temperature, a clip, or to copy "
+            "the target network less often"
+        )
 
     @torch.no_grad()
     def _log_policy(self, batch: Any, s: Any, predicted: Tensor) -> None:
@@ -144,21 +161,26 @@ class Trainer(OffPolicyAlgorithm):
         every = max(self.target_update_interval // self.n_envs, 1)
         if self._replayed is None or (self._n_calls + 1) % every != 0:
             super()._on_step()
-            return
-        with torch.no_grad():
-            replayed = self._target.prepare(self._replayed)
-            before = mean_outcome(self._target.forward(replayed))
-            super()._on_step()
-            after = mean_outcome(self._target.forward(replayed))
+        else:
+            self._step_and_log_residual()
+
+    @torch.no_grad()
+    def _step_and_log_residual(self) -> None:
+        replayed = self._target.prepare(self._replayed)
+        before = mean_outcome(self._target.forward(replayed))
+        super()._on_step()
+        after = mean_outcome(self._target.forward(replayed))
         for name, value in target_residual(self.family, before, after).items():
             self.logger.record_mean(name, value)
         self._replayed = None
 
     def _choose_networks(self) -> None:
         """Compile the networks if they can be, again whenever a part of them has changed."""
-        if fingerprint(self.policy, self._modules) == self._fingerprint:
-            return
-        self._modules, networks = list(self.policy.modules()), self._networks()
+        if fingerprint(self.policy, self._modules) != self._fingerprint:
+            self._make_networks()
+
+    def _make_networks(self) -> None:
+        networks, self._modules = self._networks(), list(self.policy.modules())
         self._fingerprint = fingerprint(self.policy, self._modules)
         shape = int(getattr(networks[0], "n_quantiles", 1)), int(self.action_space.n)  # type: ignore[attr-defined]
         fast = compile_networks(self.policy, networks, shape)

@@ -1,5 +1,6 @@
 """The entry point: builds the parser, calls the command, turns its errors into exit code 2."""
 
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -35,6 +36,8 @@ MVI(q): Munchausen value iteration regularised by the Tsallis Kullback-Leibler d
   mviq report STUDY               one page with curves, tables and intervals
   mviq paper                      list the paper's artefacts this version reproduces
   mviq paper fig1 --out out/fig1  draw one, with the data behind it
+
+Mistakes are told in one line; with MVIQ_TRACEBACK=1 in the environment, by where they happened.
 """
 
 
@@ -75,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except Exception as error:
         message = _explanation(error)
-        if message is None:
+        if message is None or os.environ.get("MVIQ_TRACEBACK"):
             raise
         with suppress(OSError):  # nobody may be there to read it
             print(f"mviq: {given[0]}: {message}", file=sys.stderr)
@@ -87,5 +90,5 @@ def _explanation(error: Exception) -> str | None:
     from mviq.runs.directory import RunError
 
     if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
+        return f"cannot use {error.filename}: {error.strerror}"
     return str(error) if isinstance(error, ValueError | RunError | OSError) else None

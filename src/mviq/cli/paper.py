@@ -93,7 +93,7 @@ def _find(name: str) -> Artefact:
     if name in ARTEFACTS:
         return ARTEFACTS[name]
     begin = [known for known in ARTEFACTS if known.startswith(name)]
-    hint = did_you_mean(name, begin or ARTEFACTS, "closest: {!r}", cutoff=0.4)
+    hint = did_you_mean(name, begin or ARTEFACTS, "closest: {!r}", cutoff=0.0 if begin else 0.4)
     raise ValueError(f"no {name!r}{hint} ('mviq paper' lists all)")
 
 

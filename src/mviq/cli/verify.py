@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure, print, and return 0 iff every corrected statement holds."""
-    from mviq.threads import threads
+    from mviq.processor import threads
 
     with threads(1):
         statements = _measure(_select(options.only))
@@ -78,7 +78,7 @@ def _select(names: Sequence[str]) -> "list[Check]":
     known = [name_of(check) for check in CHECKS]
     for name in names:
         if not name or not any(other.startswith(name) for other in known):
-            hint = did_you_mean(name, known)
+            hint = did_you_mean(name, known, "closest: {!r}", cutoff=0.0)
             raise ValueError(f"no statement {name!r}{hint} ('mviq verify' lists all)")
     return [check for check in CHECKS if not names or name_of(check).startswith(tuple(names))]
 

@@ -25,9 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from mviq.processor import threads
     from mviq.runs.evaluation import Way
     from mviq.runs.video import film, has_screen, show_episode
-    from mviq.threads import threads
 
     directory, config, agent, seed = open_agent(options)
     way: Way = "policy" if options.policy else "greedy"

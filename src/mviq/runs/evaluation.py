@@ -9,10 +9,10 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from mviq.agents import Agent
 from mviq.agents.acting import step
+from mviq.processor import threads
 from mviq.runs.building import make_env
 from mviq.runs.config import Config
 from mviq.runs.run_state import undisturbed_randomness
-from mviq.threads import threads
 
 Array = np.ndarray[Any, Any]
 Way = Literal["greedy", "policy"]

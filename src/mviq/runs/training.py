@@ -3,6 +3,7 @@
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+from mviq.processor import threads
 from mviq.runs.building import build
 from mviq.runs.checkpoint import Checkpoints
 from mviq.runs.config import Config
@@ -11,7 +12,6 @@ from mviq.runs.reporter import Reporter
 from mviq.runs.session import Session
 from mviq.runs.stopping import asked_to_stop
 from mviq.storage import sync
-from mviq.threads import threads
 
 
 def train(config: Config, root: Path | str = "runs", reporter: Reporter | None = None) -> Result:

@@ -9,12 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mviq.processor import threads
 from mviq.tabular.algorithms import Algorithm, ExplicitKL, policy_of
 from mviq.tabular.exact_values import greedy_policy, policy_values
 from mviq.tabular.mdp import MDP
 from mviq.tabular.status import State
 from mviq.tabular.sweep import CHUNK
-from mviq.threads import threads
 from mviq.tsallis import divergence, entropy, munchausen_residual
 
 

@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mviq.processor import threads
 from mviq.tabular.algorithms import Algorithm, ExplicitKL, Improvement, improve
 from mviq.tabular.mdp import MDP
-from mviq.threads import threads
 
 CHUNK = 8192
 """States improved at a time, so few that what belongs to them stays in cache."""

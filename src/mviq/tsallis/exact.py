@@ -60,6 +60,14 @@ def solve_by_rows(values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor 
     return Solved(policy, psi, maximum)
 
 
+def evaluate(values: Tensor, q: float, temperature: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the policy, its mean value and its entropy for every row, on the CPU."""
+    policy, psi, maximum = solve(values, q, temperature, None)
+    rows = as_array(values, values.shape[-1]), as_array(policy, values.shape[-1])
+    kernels.evaluate_rows(*rows, temperature, as_array(psi), as_array(maximum))
+    return policy, maximum, psi
+
+
 def as_array(x: Scalar, columns: int | None = None) -> kernels.Floats:
     """Return numbers, or rows of so many columns, as a contiguous array that shares memory."""
     if not isinstance(x, Tensor):

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mviq.tsallis.checks import check_positive, check_temperature
 from mviq.tsallis.deformed import log_q, log_q_physics
-from mviq.tsallis.exact import expectation, solve
+from mviq.tsallis.exact import evaluate, expectation
 from mviq.tsallis.information import entropy_unchecked
 from mviq.tsallis.policy import policy, solution
 from mviq.tsallis.taylor import taylor_log_policy, taylor_policy
@@ -94,14 +94,19 @@ class Family:
 
     def evaluate(self, q_values: Tensor) -> Evaluation:
         """Return the policy with its mean action value and its entropy."""
+        differentiable = q_values.requires_grad and torch.is_grad_enabled()
+        plain = q_values.device.type == "cpu" and q_values.dtype in (torch.float32, torch.float64)
+        if plain and not differentiable and self.policy_method == "exact":
+            return Evaluation(*evaluate(q_values, self.q, self.temperature))
+        return self._evaluate_by_tensors(q_values)
+
+    def _evaluate_by_tensors(self, q_values: Tensor) -> Evaluation:
+        """Evaluate on any device, differentiably."""
         if self.policy_method == "taylor":
             chosen = self.policy(q_values)
             value, disorder = expectation(chosen, q_values), entropy_unchecked(chosen, self.q)
             return Evaluation(chosen, value, disorder)
-        differentiable = q_values.requires_grad and torch.is_grad_enabled()
-        plain = q_values.dtype in (torch.float32, torch.float64) and not differentiable
-        find = solve if plain else solution  # what solution checks, the family has checked already
-        chosen, psi, maximum = find(q_values, self.q, self.temperature, None)
+        chosen, psi, maximum = solution(q_values, self.q, self.temperature)
         below = expectation(chosen, q_values - maximum.unsqueeze(-1))
         # S_q(π) = ψ − ⟨π, z⟩ for the exact policy, which costs a tenth of Σ π ln_q π.
         parts = chosen, maximum + below, (psi - below / self.temperature).clamp(min=0.0)
@@ -123,8 +128,9 @@ class Family:
     def term(self, form: Form, q_values: Tensor, at: Evaluation) -> Tensor:
         """Return m in one of its forms for every action."""
         gap = q_values - at.soft_maximum.unsqueeze(-1)
-        if form == "gap":
-            return gap
+        return gap if form == "gap" else self._log_term(form, q_values, gap, at)
+
+    def _log_term(self, form: Form, q_values: Tensor, gap: Tensor, at: Evaluation) -> Tensor:
         if form == "naive_log":
             return self.temperature * log_q_physics(at.policy.clamp(min=NAIVE_FLOOR), self.q)
         if self.policy_method == "taylor" and form == "log":

@@ -59,6 +59,23 @@ def solve_rows(
 
 
 @compiled
+def evaluate_rows(
+    values: Floats, policy: Floats, temperature: float, psi: Floats, maximum: Floats
+) -> None:
+    """Write ⟨π, v⟩ over the maximum v, and S_q(π) = ψ − ⟨π, z⟩ over ψ − max z, of exact policies.
+
+    That costs a tenth of Σ π ln_q π. An action that is not available counts as 0 · −∞ = 0.
+    """
+    for row in range(values.shape[0]):
+        top, below = float(maximum[row]), 0.0
+        for a in range(values.shape[1]):
+            if policy[row, a] > 0:
+                below += float(policy[row, a]) * (float(values[row, a]) - top)
+        maximum[row] = top + below
+        psi[row] = max(float(psi[row]) - below / temperature, 0.0)
+
+
+@compiled
 def _maximum(values: Floats, prior: Floats, row: int) -> tuple[float, float, bool]:
     """Return the largest available value of a row, its prior, and whether the row is good."""
     top, mass, good = -math.inf, 1.0, True

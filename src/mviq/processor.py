@@ -1,0 +1,69 @@
+"""How the processor computes: on how many threads, and with which small numbers."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from threadpoolctl import ThreadpoolController
+
+_SMALL = np.float32(1e-37)  # normal, but not its hundredth
+
+
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    """Let PyTorch compute on a number of threads; sums depend on it in their last bits.
+
+    For small tensors one thread is fastest: waking others costs more than the work.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def blas_threads_of_torch() -> Iterator[None]:
+    """Let BLAS, which compiled code calls, use at most as many threads as PyTorch."""
+    before = [(blas, blas.get_num_threads()) for blas in _blas_libraries()]
+    for blas, number in before:
+        blas.set_num_threads(min(number, torch.get_num_threads()))
+    try:
+        yield
+    finally:
+        for blas, number in before:
+            blas.set_num_threads(number)
+
+
+@contextmanager
+def quick_arithmetic() -> Iterator[None]:
+    """Flush denormal numbers to zero, and let BLAS use at most as many threads as PyTorch.
+
+    The gradient of a unit that has died is zero, so Adam's moving average of it decays for ever:
+    after a few hundred updates a tenth of the moments of a small network are denormal, below
+    about 1e-38, and a step takes seven times as long.
+    """
+    flushed = are_flushed()
+    torch.set_flush_denormal(True)
+    try:
+        with blas_threads_of_torch():
+            yield
+    finally:
+        torch.set_flush_denormal(flushed)
+
+
+def are_flushed() -> bool:
+    """Return whether denormal numbers are treated as zero."""
+    with np.errstate(under="ignore"):
+        return bool(_SMALL * np.float32(0.01) == 0)
+
+
+@cache
+def _blas_libraries() -> list[Any]:
+    import scipy.linalg.cython_blas  # noqa: F401 - the library that numba's np.dot calls
+
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
