@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mviq.studies import machine
-from mviq.studies.study_directory import StudyDirectory
 from mviq.studies.engine import Ended, Event, Progress, Task
-from mviq.studies.study_file import study_from
 from mviq.studies.local import LocalEngine
 from mviq.studies.plan import config_of, expand
+from mviq.studies.study_directory import StudyDirectory
+from mviq.studies.study_file import study_from
 
 GOAL = 1.8
 WARM_UP = 1_000  # steps

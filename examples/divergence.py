@@ -16,9 +16,9 @@ import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 
 from mviq.agents import DivergenceError
+from mviq.processor import threads
 from mviq.runs import resolve
 from mviq.runs.building import make_agent, make_env
-from mviq.threads import threads
 
 CURVES = {
     "last state, other action": ("C3", "--"),

@@ -76,7 +76,8 @@ class Learner(Trainer):
         with warnings.catch_warnings():  # that nobody has told it
             warnings.filterwarnings("ignore", message="`n_steps=")
             super()._setup_model()
-        channels_last(self._networks()[0])
+        for network in self._networks():
+            channels_last(network)
         self._choose_networks()
 
     def _tell_buffer_of_n_steps(self) -> None:

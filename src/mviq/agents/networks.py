@@ -33,9 +33,12 @@ class AutogradNetwork:
     def __init__(self, network: BasePolicy, shape: Sequence[int]) -> None:
         self.network, self.shape = network, tuple(shape)
         self.outcomes: Tensor | None = None  # those to go back from
+        self.channels_last = any(_is_channels_last(weight) for weight in network.parameters())
 
     def prepare(self, observations: Any) -> Any:
-        return observations
+        if not self.channels_last or not isinstance(observations, Tensor):
+            return observations
+        return observations.contiguous(memory_format=torch.channels_last)
 
     def forward(self, prepared: Any) -> Tensor:
         outcomes: Tensor = self.network(prepared).reshape(-1, *self.shape)
@@ -58,10 +61,15 @@ class AutogradNetwork:
         return [weight.grad for weight in self.network.parameters() if weight.grad is not None]
 
 
+def _is_channels_last(weight: Tensor) -> bool:
+    last = weight.dim() == 4 and weight.is_contiguous(memory_format=torch.channels_last)
+    return last and not weight.is_contiguous()
+
+
 def channels_last(network: BasePolicy) -> None:
     """Store the weights of large convolutions so that PyTorch's gradients on the CPU are fast.
 
-    Backward through the Nature CNN then takes two thirds of the time.
+    Backward through the Nature CNN then takes half of the time, if its input is laid out likewise.
     """
     for weight in network.parameters():
         if weight.dim() == 4 and weight.numel() >= LARGE_CONVOLUTION:
