@@ -158,7 +158,7 @@ def test_measured_before_it_starts_and_refused_when_too_much(tmp_path, capsys):
         ({"settings": {"network": "nature"}}, [], "network nature needs pictures"),
         ({}, ["--only", "no*"], "no run is like 'no*'"),
         ({}, ["--workers", "0"], "--workers must be at least 1, got 0"),
-        ({}, ["--out", "/dev/null/x"], "study: /dev/null/x/tiny: Not a directory"),
+        ({}, ["--out", "/dev/null/x"], "study: cannot use /dev/null/x/tiny: Not a directory"),
     ],
 )
 def test_mistakes_are_one_line_before_anything_starts(content, options, message, tmp_path, capsys):

@@ -70,7 +70,7 @@ class Family:
             object.__setattr__(self, name, float(number))  # q=2 and q=2.0 are one algorithm
         check_positive("q", self.q, infinity=True)
         check_positive("temperature", self.temperature, infinity=False)
-        check_temperature(self.temperature, torch.float32)
+        check_temperature(self.temperature, torch.float64)
         _check("q", self.q, self.q >= 1, "at least 1, as learning needs")
         alpha = self.munchausen_alpha
         _check("munchausen_alpha", alpha, 0 <= alpha < math.inf, "a finite number ≥ 0")
