@@ -35,17 +35,19 @@ class Actor(Trainer):
         if deterministic or self.acting == "epsilon_greedy":
             return super().predict(observation, state, episode_start, deterministic)
         self.policy.set_training_mode(False)
-        actions = self._choose(self.q_values(observation))
-        vectorized = self.policy.obs_to_tensor(observation)[1]
+        tensor, vectorized = self.policy.obs_to_tensor(observation)
+        actions = self._choose(self._evaluated(tensor))
         return (actions if vectorized else actions[0]), state
+
+    def q_values(self, observations: Any) -> Tensor:
+        """Return the action values (batch, actions) of observations, one or a batch."""
+        return self._evaluated(self.policy.obs_to_tensor(observations)[0])
 
     @torch.no_grad()
     @blas_threads_of_torch()
-    def q_values(self, observations: Any) -> Tensor:
-        """Return the action values (batch, actions) of observations, one or a batch."""
+    def _evaluated(self, observations: Any) -> Tensor:
         self._choose_networks()
-        tensor, _ = self.policy.obs_to_tensor(observations)
-        return mean_outcome(self._online.forward(self._online.prepare(tensor)))
+        return mean_outcome(self._online.forward(self._online.prepare(observations)))
 
     def _choose(self, q_values: Tensor) -> np.ndarray[Any, Any]:
         """Return greedy actions, or samples of the policy where acting says so."""

@@ -169,7 +169,7 @@ def compile_networks(
 
 
 def _is_untouched(policy: BasePolicy) -> bool:
-    """Return whether nothing in a policy is hooked, overridden, frozen or elsewhere."""
+    """Return whether no module of a policy is hooked, and no method of one overridden."""
     hooked = _any_global_hook() or any(
         getattr(module, hooks) for module in policy.modules() for hooks in _HOOKS
     )
@@ -224,13 +224,13 @@ def _is_small_convolution(module: nn.Module) -> bool:
 
 def _is_ordinary(weight: nn.Parameter) -> bool:
     """Return whether a parameter is in single precision on the CPU and learnt without hooks."""
-    hooks = weight._backward_hooks or weight._post_accumulate_grad_hooks
-    plain = type(weight) is nn.Parameter and weight.requires_grad and not hooks
-    return plain and _is_array(weight) and weight.dtype == torch.float32
+    learnt = type(weight) is nn.Parameter and weight.requires_grad and not _is_hooked(weight)
+    here = weight.device.type == "cpu" and weight.is_contiguous()
+    return learnt and here and weight.dtype == torch.float32
 
 
-def _is_array(weight: Tensor) -> bool:
-    return weight.device.type == "cpu" and weight.is_contiguous()
+def _is_hooked(weight: Tensor) -> bool:
+    return bool(weight._backward_hooks or weight._post_accumulate_grad_hooks)
 
 
 def _divisor(network: BasePolicy) -> Array:
@@ -254,6 +254,5 @@ def fingerprint(policy: BasePolicy, modules: Iterable[nn.Module]) -> list[Any]:
         parts += [buffer._version for buffer in own["_buffers"].values() if buffer is not None]
         for weight in own["_parameters"].values():
             if weight is not None:
-                hooks = weight._backward_hooks or weight._post_accumulate_grad_hooks
-                parts += id(weight), weight.data_ptr(), weight.requires_grad, bool(hooks)
+                parts += id(weight), weight.data_ptr(), weight.requires_grad, _is_hooked(weight)
     return parts

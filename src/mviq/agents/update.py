@@ -132,7 +132,7 @@ class Trainer(OffPolicyAlgorithm):
         limit = math.inf if self.max_grad_norm is None else self.max_grad_norm
         self._online.step(self.policy.optimizer, min(1.0, limit / (norm + 1e-6)))
         if self._n_updates % DIAGNOSE_EVERY == 0:
-            self._log_policy(batch, s, at_action)
+            self._log_policy(batch, s, outcomes, at_action)
         return value
 
     def _check(self, what: str, size: float, limit: float) -> None:
@@ -149,9 +149,9 @@ class Trainer(OffPolicyAlgorithm):
         )
 
     @torch.no_grad()
-    def _log_policy(self, batch: Any, s: Any, predicted: Tensor) -> None:
+    def _log_policy(self, batch: Any, s: Any, outcomes: Tensor | None, predicted: Tensor) -> None:
         self._replayed = batch.observations
-        q_values = mean_outcome(self._target.forward(s))
+        q_values = mean_outcome(self._target.forward(s) if outcomes is None else outcomes)
         self.logger.record_mean("train/q_values", predicted.mean().item())
         for name, value in policy_diagnostics(self.family, q_values, batch.actions).items():
             self.logger.record_mean(name, value)

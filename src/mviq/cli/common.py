@@ -85,7 +85,6 @@ def text_table(
 
     With ``no_wrap`` only the columns on the left are wrapped where the terminal is too narrow.
     """
-
     table = Table(**style)
     for title in columns:
         if title in left:

@@ -131,7 +131,6 @@ def _table(statements: "Sequence[Statement]") -> Table:
 
 def _cells(statement: "Statement") -> list[Text]:
     """Return a row; text, not markup, because the formulas have brackets of their own."""
-
     colour = "green" if statement.printed_holds else "yellow" if statement.only_for else "red"
     place = f"({_CONVENTIONS[statement.convention]}: {statement.where})"
     evidence = f"\nmeasured: {statement.evidence}" if statement.evidence else ""
