@@ -16,7 +16,7 @@ from torch import nn
 
 from mviq.agents import MVI, QRMVI, DivergenceError, MinAtarCNN, RescaledExtractor, kernels
 from mviq.agents.compiled import CompiledNetwork
-from mviq.agents.networks import AutogradNetwork
+from mviq.agents.networks import PlainNetwork
 from problems import Observed
 
 NUMBERS = spaces.Box(-1, 1, (2, 3), np.float32)
@@ -75,7 +75,7 @@ def test_values_and_gradients_are_those_of_autograd(cls, space, policy, policy_k
     assert isinstance(agent._online, CompiledNetwork)
     seen = torch.as_tensor(batch(space, size))
     before = seen.clone()
-    outcomes = agent._online.forward(agent._online.prepare(seen))
+    outcomes = agent._online.forward(*agent._online.prepare(seen))
     expected = network(seen).reshape(outcomes.shape)
     slope = torch.randn_like(expected)
     torch.testing.assert_close(outcomes, expected)
@@ -112,7 +112,7 @@ class Doubled(FlattenExtractor):
 )
 def test_other_networks_are_left_to_autograd(policy_kwargs):
     agent = made(MVI, NUMBERS, policy_kwargs=policy_kwargs).learn(120)
-    assert isinstance(agent._online, AutogradNetwork)
+    assert isinstance(agent._online, PlainNetwork)
     seen = batch(NUMBERS, 2)
     torch.testing.assert_close(agent.q_values(seen), agent.q_net(torch.as_tensor(seen)))
 
@@ -151,8 +151,25 @@ def test_a_saved_agent_rescales_raw_observations_itself(tmp_path):
     assert isinstance(loaded._online, CompiledNetwork)
 
 
-def test_several_convolutions_are_left_to_pytorch():
-    assert isinstance(made(MVI, SCREEN, "CnnPolicy")._online, AutogradNetwork)
+@pytest.mark.parametrize("cls", [MVI, QRMVI])
+@pytest.mark.parametrize("size", [1, 5])
+def test_large_convolutions_by_pytorch_give_the_values_and_gradients_of_the_network(cls, size):
+    agent = made(cls, SCREEN, "CnnPolicy")
+    online, (network, _) = agent._online, agent._networks()
+    assert isinstance(online, PlainNetwork)
+    seen, others = torch.as_tensor(batch(SCREEN, 2 * size)).chunk(2)
+    prepared = online.prepare(seen, others)
+    for outcomes, pictures in zip(online.predict(*prepared), (seen, others), strict=True):
+        torch.testing.assert_close(outcomes, network(pictures).reshape(outcomes.shape))
+    expected = network(others)
+    slope = torch.randn(size, *online.shape)
+    expected.backward(slope.reshape(expected.shape))
+    wanted = [w.grad.clone() for w in network.parameters()]
+    online.forward(prepared[1])
+    norm = online.backward(slope)
+    for weight, gradient in zip(network.parameters(), wanted, strict=True):
+        torch.testing.assert_close(weight.grad, gradient, rtol=1e-3, atol=1e-4)
+    assert norm == pytest.approx(torch.nn.utils.get_total_norm(wanted).item(), rel=1e-4)
 
 
 def test_weights_put_in_place_are_seen_at_once():

@@ -14,6 +14,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 from torch import Tensor
 
 from mviq.agents.arguments import Acting
+from mviq.agents.networks import AutogradNetwork
 from mviq.agents.update import Trainer, mean_outcome
 from mviq.processor import blas_threads_of_torch
 
@@ -47,7 +48,7 @@ class Actor(Trainer):
     @blas_threads_of_torch()
     def _evaluated(self, observations: Any) -> Tensor:
         self._choose_networks()
-        return mean_outcome(self._online.forward(self._online.prepare(observations)))
+        return mean_outcome(*self._online.predict(*self._online.prepare(observations)))
 
     def _choose(self, q_values: Tensor) -> np.ndarray[Any, Any]:
         """Return greedy actions, or samples of the policy where acting says so."""
@@ -61,7 +62,7 @@ class Actor(Trainer):
     ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Return exploring actions twice: to take and to store. Draws as Stable-Baselines3 does."""
         overridden = type(self).predict is not Actor.predict or "predict" in vars(self)
-        if self._uses_autograd or overridden:
+        if type(self._online) is AutogradNetwork or overridden:  # which a policy may be more than
             return super()._sample_action(learning_starts, action_noise, n_envs)
         warming_up = self.num_timesteps < learning_starts
         if warming_up or (
@@ -70,8 +71,8 @@ class Actor(Trainer):
             actions = np.array([self.action_space.sample() for _ in range(n_envs)])
         else:
             assert self._last_obs is not None
-            outcomes = self._online.forward(self._online.prepare(self._last_obs))
-            actions = self._choose(mean_outcome(outcomes))
+            outcomes = self._online.predict(*self._online.prepare(self._last_obs))
+            actions = self._choose(mean_outcome(*outcomes))
         return actions, actions
 
     @blas_threads_of_torch()
@@ -88,7 +89,7 @@ class Actor(Trainer):
         """Act and store transitions, as Stable-Baselines3 does but without its copies."""
         if env.num_envs > 1 and train_freq.unit is not TrainFrequencyUnit.STEP:
             raise ValueError("train_freq must be in steps where there are several environments")
-        if self._uses_autograd:
+        if isinstance(self._online, AutogradNetwork):
             self.policy.set_training_mode(False)
         callback.on_rollout_start()
         num_collected_steps, num_collected_episodes = 0, 0

@@ -9,6 +9,7 @@ shorter than the layer. The convolution is a linear layer of the patches its fil
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
@@ -19,7 +20,7 @@ from sb3_contrib.qrdqn.policies import CnnPolicy as QuantileCnnPolicy
 from sb3_contrib.qrdqn.policies import QRDQNPolicy, QuantileNetwork
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.preprocessing import is_image_space
-from stable_baselines3.common.torch_layers import FlattenExtractor
+from stable_baselines3.common.torch_layers import FlattenExtractor, NatureCNN
 from stable_baselines3.dqn.policies import CnnPolicy, DQNPolicy, QNetwork
 from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
@@ -27,7 +28,7 @@ from torch.optim import Adam, Optimizer
 
 from mviq.agents import kernels
 from mviq.agents.extractors import MinAtarCNN, RescaledExtractor
-from mviq.agents.networks import LARGE_CONVOLUTION, Network
+from mviq.agents.networks import LARGE_CONVOLUTION, AutogradNetwork, Network, PlainNetwork
 
 Array = np.ndarray[Any, Any]
 _any_global_hook: Any = _has_any_global_hook
@@ -79,25 +80,28 @@ class CompiledNetwork:
 
     def __init__(self, layers: list[Layer], shape: tuple[int, int], divisor: Array) -> None:
         self.layers, self.shape, self.divisor = layers, shape, divisor
-        self.inputs = Memory()
+        self.inputs: defaultdict[int, Memory] = defaultdict(Memory)
         self.weights = [weight for layer in layers for weight in layer.parameters]
         self.gradients = [gradient for layer in layers for gradient in layer.gradients]
 
-    def prepare(self, observations: Any) -> Array:
+    def prepare(self, *batches: Any) -> Sequence[Array]:
+        return [self._columns(batch, self.inputs[i]) for i, batch in enumerate(batches)]
+
+    def _columns(self, observations: Any, memory: Memory) -> Array:
         """Return the input of the first layer, one column per observation or patch."""
         x = np.ascontiguousarray(observations)
         x = x.astype(np.float32) if x.dtype == np.float16 else x  # which numba does not know
         if isinstance(self.layers[0].module, nn.Conv2d):
-            return self._patches(x, self.layers[0].module)
+            return self._patches(x, self.layers[0].module, memory)
         rows = x.reshape(len(x), -1)
-        columns = self.inputs[rows.shape[::-1]]
+        columns = memory[rows.shape[::-1]]
         kernels.columns(rows, self.divisor, columns)
         return columns
 
-    def _patches(self, x: Array, module: nn.Conv2d) -> Array:
+    def _patches(self, x: Array, module: nn.Conv2d, memory: Memory) -> Array:
         (high, wide), stride = module.kernel_size, module.stride[0]
         places = ((x.shape[2] - high) // stride + 1) * ((x.shape[3] - wide) // stride + 1)
-        patches = self.inputs[places * len(x), self.layers[0].weight.shape[1]]
+        patches = memory[places * len(x), self.layers[0].weight.shape[1]]
         kernels.patches(x, (high, wide), stride, self.divisor, patches)
         return patches.T
 
@@ -107,6 +111,9 @@ class CompiledNetwork:
         for layer in others:
             x = layer.forward(x.reshape(layer.weight.shape[1], -1))
         return torch.from_numpy(np.ascontiguousarray(x.T)).view(-1, *self.shape)
+
+    def predict(self, *prepared: Array) -> Sequence[Tensor]:
+        return [self.forward(batch) for batch in prepared]
 
     def backward(self, slope: Tensor) -> float:
         columns = np.ascontiguousarray(slope.numpy().reshape(len(slope), -1).T)
@@ -152,24 +159,25 @@ def _is_plain_adam(optimizer: Optimizer) -> bool:
     )
 
 
-def compile_networks(
+def make_networks(
     policy: BasePolicy, networks: Sequence[BasePolicy], shape: tuple[int, int]
-) -> list[Network] | None:
-    """Return the networks of a policy compiled, or None if one of them cannot be."""
-    plain = type(policy) in _POLICIES and _is_plain_adam(policy.optimizer)
-    if not plain or not _is_untouched(policy):
-        return None
-    result: list[Network] = []
-    for network in networks:
-        layers = _layers(network)
-        if layers is None:
-            return None
-        result.append(CompiledNetwork(layers, shape, _divisor(network)))
-    return result
+) -> Sequence[Network]:
+    """Return the networks of a policy, as fast as what was changed in them allows."""
+    if not is_untouched(policy) or not all(map(_is_known, networks)):
+        return [AutogradNetwork(network, shape) for network in networks]
+    modules = [_parts([network.features_extractor, _head(network)]) for network in networks]
+    layers = [_layers(parts) for parts in modules]
+    if _is_plain_adam(policy.optimizer) and all(layers):
+        divisors = map(_divisor, networks)
+        return [CompiledNetwork(x or [], shape, y) for x, y in zip(layers, divisors, strict=True)]
+    return [
+        PlainNetwork(network, shape, parts, _image_divisor(network))
+        for network, parts in zip(networks, modules, strict=True)
+    ]
 
 
-def _is_untouched(policy: BasePolicy) -> bool:
-    """Return whether no module of a policy is hooked, and no method of one overridden."""
+def is_untouched(policy: BasePolicy) -> bool:
+    """Return whether a policy is the library's, no module hooked and no method overridden."""
     hooked = _any_global_hook() or any(
         getattr(module, hooks) for module in policy.modules() for hooks in _HOOKS
     )
@@ -178,17 +186,23 @@ def _is_untouched(policy: BasePolicy) -> bool:
         for module in policy.modules()
         for name, value in vars(module).items()
     )
-    return not (hooked or overridden)
+    return type(policy) in _POLICIES and not (hooked or overridden)
 
 
-def _layers(network: BasePolicy) -> list[Layer] | None:
-    """Return the layers of a network, or None if it has a part that is not known here."""
-    known = type(network) in (QNetwork, QuantileNetwork)
-    if not known or not isinstance(network.observation_space, spaces.Box):
-        return None
-    head: Any = network.q_net if isinstance(network, QNetwork) else network.quantile_net
+def _is_known(network: BasePolicy) -> bool:
+    box = isinstance(network.observation_space, spaces.Box)
+    return box and type(network) in (QNetwork, QuantileNetwork)
+
+
+def _head(network: Any) -> nn.Module:
+    head: nn.Module = network.q_net if isinstance(network, QNetwork) else network.quantile_net
+    return head
+
+
+def _layers(modules: Iterable[nn.Module]) -> list[Layer] | None:
+    """Return modules as layers, or None if one of them has no compiled form."""
     layers: list[Layer] = []
-    for module in _parts([network.features_extractor, head]):
+    for module in modules:
         if type(module) is nn.Linear or (not layers and _is_small_convolution(module)):
             layers.append(Layer(cast(Any, module)))
         elif type(module) is nn.ReLU and layers and not layers[-1].relu:
@@ -208,6 +222,8 @@ def _parts(modules: Iterable[Any]) -> list[nn.Module]:
             parts += _parts(module)
         elif type(module) is MinAtarCNN:
             parts += _parts(module.layers)
+        elif type(module) is NatureCNN:
+            parts += _parts([module.cnn, module.linear])
         else:
             parts.append(module)
     return parts
@@ -235,12 +251,15 @@ def _is_hooked(weight: Tensor) -> bool:
 
 def _divisor(network: BasePolicy) -> Array:
     """Return what observations are divided by before the first layer, one number or one each."""
-    image = network.normalize_images and is_image_space(network.observation_space)
-    scale = np.array([255.0 if image else 1.0], np.float32)
-    extractor = network.features_extractor
+    scale, extractor = np.array([_image_divisor(network)], np.float32), network.features_extractor
     if isinstance(extractor, RescaledExtractor):
         scale = scale * extractor.bounds.numpy().reshape(-1)
     return scale
+
+
+def _image_divisor(network: BasePolicy) -> float:
+    image = network.normalize_images and is_image_space(network.observation_space)
+    return 255.0 if image else 1.0
 
 
 def fingerprint(policy: BasePolicy, modules: Iterable[nn.Module]) -> list[Any]:

@@ -11,7 +11,6 @@ from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 
 from mviq.agents.arguments import Acting, check_arguments, check_fit
 from mviq.agents.diagnostics import DivergenceError
-from mviq.agents.networks import channels_last
 from mviq.agents.replay import TransitionReplayBuffer, is_array
 from mviq.agents.state import LearningStatus, get_state, set_state
 from mviq.agents.update import Trainer
@@ -76,8 +75,6 @@ class Learner(Trainer):
         with warnings.catch_warnings():  # that nobody has told it
             warnings.filterwarnings("ignore", message="`n_steps=")
             super()._setup_model()
-        for network in self._networks():
-            channels_last(network)
         self._choose_networks()
 
     def _tell_buffer_of_n_steps(self) -> None:

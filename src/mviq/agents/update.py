@@ -17,7 +17,7 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.policies import BasePolicy
 from torch import Tensor, nn
 
-from mviq.agents.compiled import compile_networks, fingerprint
+from mviq.agents.compiled import fingerprint, make_networks
 from mviq.agents.diagnostics import DivergenceError, policy_diagnostics, target_residual
 from mviq.agents.networks import AutogradNetwork, Network
 from mviq.processor import quick_arithmetic
@@ -75,7 +75,6 @@ class Trainer(OffPolicyAlgorithm):
     """From the outcomes predicted at (s, a) and their targets to the loss and its gradient."""
     _online: Network
     _target: Network
-    _uses_autograd: bool
     _modules: Sequence[nn.Module] = ()
     _fingerprint: Any = None
     _replayed: Any = None  # observations of the last update that was diagnosed
@@ -87,7 +86,7 @@ class Trainer(OffPolicyAlgorithm):
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
         """Make some updates from replayed transitions."""
         self._choose_networks()
-        if self._uses_autograd:
+        if isinstance(self._online, AutogradNetwork):
             self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
         losses = []
@@ -103,23 +102,16 @@ class Trainer(OffPolicyAlgorithm):
         assert self.replay_buffer is not None
         batch = self.replay_buffer.sample(batch_size, env=self._vec_normalize_env)
         discounts = self.gamma if batch.discounts is None else batch.discounts
-        s = self._online.prepare(batch.observations)
-        s_next = self._target.prepare(batch.next_observations)
+        s, s_next = self._online.prepare(batch.observations, batch.next_observations)
         predicted = self._online.forward(s)
         with torch.no_grad():
-            outcomes = None if self.family.munchausen_alpha == 0 else self._target.forward(s)
-            next_outcomes = self._target.forward(s_next)
-            for z in (next_outcomes, outcomes):
-                size = 0.0 if z is None else torch.linalg.vector_norm(z, math.inf).item()
+            asked = [s_next] if self.family.munchausen_alpha == 0 else [s_next, s]
+            outcomes = self._target.predict(*asked)
+            for z in outcomes:
+                size = torch.linalg.vector_norm(z, math.inf).item()
                 self._check("an action value of the target network", size, self.value_limit)
             target = bellman_target(
-                self.family,
-                batch.rewards,
-                batch.actions,
-                terminated=batch.dones,
-                discounts=discounts,
-                next_outcomes=next_outcomes,
-                outcomes=outcomes,
+                self.family, batch.rewards, batch.actions, batch.dones, discounts, *outcomes
             )
             chosen = batch.actions.unsqueeze(1).expand(-1, predicted.shape[1], 1)
             at_action = predicted.gather(2, chosen).squeeze(2)
@@ -132,7 +124,7 @@ class Trainer(OffPolicyAlgorithm):
         limit = math.inf if self.max_grad_norm is None else self.max_grad_norm
         self._online.step(self.policy.optimizer, min(1.0, limit / (norm + 1e-6)))
         if self._n_updates % DIAGNOSE_EVERY == 0:
-            self._log_policy(batch, s, outcomes, at_action)
+            self._log_policy(batch, s, at_action)
         return value
 
     def _check(self, what: str, size: float, limit: float) -> None:
@@ -149,9 +141,9 @@ class Trainer(OffPolicyAlgorithm):
         )
 
     @torch.no_grad()
-    def _log_policy(self, batch: Any, s: Any, outcomes: Tensor | None, predicted: Tensor) -> None:
+    def _log_policy(self, batch: Any, s: Any, predicted: Tensor) -> None:
         self._replayed = batch.observations
-        q_values = mean_outcome(self._target.forward(s) if outcomes is None else outcomes)
+        q_values = mean_outcome(*self._target.predict(s))
         self.logger.record_mean("train/q_values", predicted.mean().item())
         for name, value in policy_diagnostics(self.family, q_values, batch.actions).items():
             self.logger.record_mean(name, value)
@@ -167,22 +159,20 @@ class Trainer(OffPolicyAlgorithm):
     @torch.no_grad()
     def _step_and_log_residual(self) -> None:
         replayed = self._target.prepare(self._replayed)
-        before = mean_outcome(self._target.forward(replayed))
+        before = mean_outcome(*self._target.predict(*replayed))
         super()._on_step()
-        after = mean_outcome(self._target.forward(replayed))
+        after = mean_outcome(*self._target.predict(*replayed))
         for name, value in target_residual(self.family, before, after).items():
             self.logger.record_mean(name, value)
         self._replayed = None
 
     def _choose_networks(self) -> None:
-        """Compile the networks if they can be, again whenever a part of them has changed."""
+        """Choose how the networks are computed, again whenever a part of them has changed."""
         if fingerprint(self.policy, self._modules) != self._fingerprint:
             self._make_networks()
 
     def _make_networks(self) -> None:
         networks, self._modules = self._networks(), list(self.policy.modules())
-        self._fingerprint = fingerprint(self.policy, self._modules)
         shape = int(getattr(networks[0], "n_quantiles", 1)), int(self.action_space.n)  # type: ignore[attr-defined]
-        fast = compile_networks(self.policy, networks, shape)
-        self._uses_autograd = fast is None
-        self._online, self._target = fast or [AutogradNetwork(x, shape) for x in networks]
+        self._online, self._target = make_networks(self.policy, networks, shape)
+        self._fingerprint = fingerprint(self.policy, self._modules)
