@@ -23,7 +23,7 @@ AGENTS = pytest.mark.parametrize("cls", [MVI, QRMVI])
         ({"clip": 1.0}, "clip must be"),
         ({"policy_kwargs": [64]}, "policy_kwargs must be a dictionary"),
         ({"replay_buffer_class": dict}, "replay_buffer_class must be a replay buffer class"),
-        ({"max_grad_norm": -1}, "max_grad_norm must be a number > 0, or None, got -1"),
+        ({"max_grad_norm": -1}, "max_grad_norm must be a number > 0, or inf, or None, got -1"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

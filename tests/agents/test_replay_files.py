@@ -115,7 +115,7 @@ def test_a_wrong_frame_buffer_is_refused(arrays, numbers, what, tmp_path):
 
 @pytest.mark.parametrize("numbers", ["[]", "{", "3", ""])
 def test_a_replay_buffer_that_says_nothing(numbers, tmp_path):
-    arrays = {"x": np.zeros(1)}
+    arrays = {"dones": np.zeros((20, 1), np.float32)}
     metadata = {"kind": "TransitionReplayBuffer", "numbers": numbers}
     safetensors.numpy.save_file(arrays, tmp_path / "replay.safetensors", metadata)
     with pytest.raises(ValueError, match="how full"):

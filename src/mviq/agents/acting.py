@@ -38,7 +38,7 @@ class Actor(Trainer):
         self.policy.set_training_mode(False)
         tensor, vectorized = self.policy.obs_to_tensor(observation)
         actions = self._choose(self._evaluated(tensor))
-        return (actions if vectorized else actions[0]), state
+        return (actions if vectorized else actions.squeeze(0)), state
 
     def q_values(self, observations: Any) -> Tensor:
         """Return the action values (batch, actions) of observations, one or a batch."""

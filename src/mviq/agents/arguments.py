@@ -31,7 +31,22 @@ def argument_names(agent_class: Any) -> set[str]:
     """Return the names of the arguments that build an agent, but for where and how it runs."""
     base = inspect.signature(agent_class.base.__init__).parameters
     own = {field.name for field in fields(Family)} | {"acting", "value_limit"}
-    return (set(base) | own) - _NOT_STORED
+    subclass = {
+        name
+        for name, parameter in inspect.signature(agent_class.__init__).parameters.items()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    }
+    return (set(base) | own | subclass) - _NOT_STORED
+
+
+def given_arguments(agent_class: Any, positional: Any, named: Any) -> dict[str, Any]:
+    """Return the arguments given to an agent by name, with the defaults of its subclass."""
+    try:
+        bound = inspect.signature(agent_class.__init__).bind(None, *positional, **named)
+    except TypeError:  # the constructor will say so
+        return {}
+    bound.apply_defaults()
+    return bound.arguments
 
 
 def arguments_of(agent: Any) -> dict[str, Any]:
@@ -47,7 +62,10 @@ def arguments_of(agent: Any) -> dict[str, Any]:
         **asdict(agent.family),
     }
     attributes = sorted(argument_names(type(agent)) - stored.keys())
-    return stored | {name: getattr(agent, name) for name in attributes}
+    given = agent._given
+    return stored | {
+        name: getattr(agent, name) if hasattr(agent, name) else given[name] for name in attributes
+    }
 
 
 def _alias(agent: Any) -> Any:
@@ -125,6 +143,12 @@ def _or_none(rule: Rule) -> Rule:
     return _or(lambda value: value is None, "None", rule)
 
 
+def _or_float(rule: Rule) -> Rule:
+    """Return the rule for whole numbers, also in the form 1e4, which ``DQN`` takes here."""
+    good, allowed = rule
+    return lambda x: good(int(x) if isinstance(x, float) and x.is_integer() else x), allowed
+
+
 def _is_subclass(value: Any, of: type) -> bool:
     return isinstance(value, type) and issubclass(value, of)
 
@@ -149,7 +173,7 @@ _RULES: dict[str, Rule] = {
     ),
     "learning_rate": _or(callable, "a schedule", number(0)),
     "buffer_size": whole(1),
-    "learning_starts": whole(0),
+    "learning_starts": _or_float(whole(0)),
     "batch_size": whole(1),
     "tau": number(0, 1),
     "gamma": number(0, 1),
@@ -161,11 +185,11 @@ _RULES: dict[str, Rule] = {
     "replay_buffer_kwargs": _OPTIONS,
     "optimize_memory_usage": (lambda value: isinstance(value, bool), "True or False"),
     "n_steps": whole(1),
-    "target_update_interval": whole(1),
+    "target_update_interval": _or_float(whole(1)),
     "exploration_fraction": number(0, 1, above=True),
     "exploration_initial_eps": number(0, 1),
     "exploration_final_eps": number(0, 1),
-    "max_grad_norm": _or_none(number(0, above=True)),
+    "max_grad_norm": _or_none(_or(lambda value: value == math.inf, "inf", number(0, above=True))),
     "stats_window_size": whole(1),
     "tensorboard_log": (lambda value: value is None or _is_path(value), "a directory, or None"),
     "policy_kwargs": _OPTIONS,

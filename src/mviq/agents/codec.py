@@ -6,9 +6,11 @@ beside the tree, for safetensors, under the path of the array. A class is stored
 must be in a list that only ``register`` extends. A value with no such form cannot be saved.
 """
 
+import inspect
 import math
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from functools import partial
 from itertools import chain, repeat
 from numbers import Real
 from typing import Any, TypeVar
@@ -18,8 +20,11 @@ import torch
 from gymnasium import spaces
 from stable_baselines3.common import torch_layers
 from stable_baselines3.common.buffers import DictReplayBuffer, NStepReplayBuffer, ReplayBuffer
+from stable_baselines3.common.sb2_compat.rmsprop_tf_like import RMSpropTFLike
 from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit
 from stable_baselines3.common.utils import ConstantSchedule, FloatSchedule, LinearSchedule
+from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy
+from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 Class = TypeVar("Class", bound=type)
@@ -51,12 +56,14 @@ def register(known: Class) -> Class:
 for _known in (
     *(getattr(torch.nn, name) for name in torch.nn.modules.activation.__all__),
     *(getattr(torch.optim, name) for name in ("Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "SGD")),
+    *(torch.optim.Adagrad, torch.optim.Adamax, RMSpropTFLike),
     torch_layers.FlattenExtractor,
     torch_layers.NatureCNN,
     torch_layers.CombinedExtractor,
     ReplayBuffer,
     NStepReplayBuffer,
     DictReplayBuffer,
+    HerReplayBuffer,
 ):
     register(_known)
 
@@ -82,6 +89,10 @@ class Encoder:
             return self._array(value, path)
         if kind in _MAPPINGS.values():
             return {kind.__name__: self._items(value, path)}
+        value = _as_schedule(value)
+        kind = type(value)
+        if isinstance(value, spaces.Space):  # a subclass is stored as the space that it is one of
+            kind = next((base for base in kind.__mro__ if base in _KINDS), kind)
         if kind in _KINDS:
             parts, _ = _KINDS[kind]
             return {kind.__name__: self.describe(parts(value), path)}
@@ -93,8 +104,7 @@ class Encoder:
         """Return the tree of a value that is not plain data."""
         hint = " (mviq.agents.register makes a class known)" if isinstance(value, type) else ""
         raise CannotEncode(
-            f"{path} cannot be described without code, so it cannot be saved: {value!r}{hint}; "
-            f"exclude it when saving and pass it again when loading"
+            f"{path} cannot be described without code, so it cannot be saved: {value!r}{hint}"
         )
 
     def _array(self, value: Any, path: str) -> Any:
@@ -205,6 +215,17 @@ def _schedule(kind: Callable[..., Any]) -> Callable[..., Any]:
     return make
 
 
+def _as_schedule(value: Any) -> Any:
+    """Return a linear function of ``get_linear_fn`` or of rl-baselines3-zoo as a schedule."""
+    name = getattr(value, "__qualname__", type(value).__qualname__)
+    if name == "get_linear_fn.<locals>.func":
+        parts = inspect.getclosurevars(value).nonlocals
+        return LinearSchedule(parts["start"], parts["end"], parts["end_fraction"])
+    if name == "SimpleLinearSchedule":
+        return LinearSchedule(value.initial_value, 0.0, 1.0)
+    return value
+
+
 def _box(low: Any, high: Any, name: Any) -> spaces.Box:
     dtype: np.dtype[Any] = np.dtype(name)
     if dtype.kind not in "biuf":
@@ -212,10 +233,27 @@ def _box(low: Any, high: Any, name: Any) -> spaces.Box:
     return spaces.Box(low, high, dtype=dtype.type)
 
 
-def _discrete(n: Any, start: Any) -> spaces.Discrete:
+def _discrete(n: Any, start: Any, name: Any) -> spaces.Discrete:
     if type(n) is not int or type(start) is not int or not 1 <= n <= LARGEST:
         raise ValueError(f"a Discrete space must have 1 to {LARGEST} values, got {n!r:.60}")
-    return spaces.Discrete(n, start=start)
+    return spaces.Discrete(n, start=start, dtype=_integers(name))
+
+
+def _multi_discrete(sizes: Any, start: Any, name: Any) -> spaces.MultiDiscrete:
+    return spaces.MultiDiscrete(sizes, dtype=_integers(name), start=start)
+
+
+def _integers(name: Any) -> Any:
+    dtype: np.dtype[Any] = np.dtype(name)
+    if dtype.kind not in "iu":
+        raise ValueError(f"a discrete space must be of integers, not {name!r:.60}")
+    return dtype.type
+
+
+def _partial(function: Any, arguments: Any, options: Any) -> Any:
+    if not isinstance(function, type):
+        raise ValueError(f"a partial must be of a class, got {function!r:.60}")
+    return partial(function, *arguments, **options)
 
 
 def _multi_binary(n: Any) -> spaces.MultiBinary:
@@ -243,9 +281,17 @@ _KINDS: dict[type, tuple[Callable[[Any], list[Any]], Callable[..., Any]]] = {
     ),
     FloatSchedule: (lambda value: [value.value_schedule], FloatSchedule),
     spaces.Box: (lambda value: [value.low, value.high, value.dtype.str], _box),
-    spaces.Discrete: (lambda value: [int(value.n), int(value.start)], _discrete),
-    spaces.MultiDiscrete: (lambda value: [value.nvec], spaces.MultiDiscrete),
+    spaces.Discrete: (
+        lambda value: [int(value.n), int(value.start), value.dtype.str],
+        _discrete,
+    ),
+    spaces.MultiDiscrete: (
+        lambda value: [value.nvec, value.start, value.dtype.str],
+        _multi_discrete,
+    ),
     spaces.MultiBinary: (lambda value: [value.n], _multi_binary),
     spaces.Dict: (lambda value: [dict(value.spaces)], spaces.Dict),
 }
+_KINDS[partial] = (lambda value: [value.func, list(value.args), value.keywords], _partial)
+_KINDS[GoalSelectionStrategy] = (lambda value: [value.value], GoalSelectionStrategy)
 _TAGS = {kind.__name__: kind for kind in _KINDS}

@@ -10,8 +10,11 @@ from mviq.tsallis.family import Form
 _GAP_AND_LOG: tuple[Form, Form] = ("gap", "truncated_log")
 
 
-class DivergenceError(RuntimeError):
-    """Learning has left the numbers: a value is not finite, or larger than any value should be."""
+class DivergenceError(ValueError):
+    """Learning has left the numbers: a value is not finite, or larger than any value should be.
+
+    It is a ``ValueError`` since Optuna and the like count those as failed trials.
+    """
 
 
 def policy_diagnostics(family: Family, q_values: Tensor, actions: Tensor) -> dict[str, float]:

@@ -1,13 +1,14 @@
 """Saving and loading as Stable-Baselines3 has it, to files that hold data and no code."""
 
 import io
-import os
 import pathlib
+import warnings
 from collections.abc import Collection, Iterable
 from typing import Any, Self, cast
 
 import torch
 from stable_baselines3.common.base_class import maybe_make_env
+from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.type_aliases import GymEnv
 from stable_baselines3.common.utils import check_for_correct_spaces, get_system_info
@@ -16,14 +17,14 @@ from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 
 from mviq.agents.archive import Target, blaming, read_archive, write_archive
 from mviq.agents.arguments import argument_names, arguments_of, whole
-from mviq.agents.codec import Arrays, Decoder, Encoder
+from mviq.agents.codec import Arrays, CannotEncode, Decoder, Encoder
 from mviq.agents.parameters import (
     check_moments,
     check_weights,
     lay_out_moments,
     no_more_weights_than,
 )
-from mviq.agents.replay_files import read_buffer, write_buffer
+from mviq.agents.replay_files import as_file, read_buffer, stored_rows, write_buffer
 from mviq.agents.state import LAST
 
 SPACES = ("observation_space", "action_space")
@@ -40,15 +41,17 @@ class SafeFiles(OffPolicyAlgorithm):
     ) -> None:
         """Save the agent, without its replay buffer, to a file that holds data and no code.
 
-        ``exclude`` names arguments that cannot be described, such as a learning rate that is
-        a function; they must be passed to ``load``.
+        Arguments that ``exclude`` names, less those of ``include``, and arguments that cannot be
+        described without code, such as a learning rate that is a function, are left out, with
+        a warning; they must be passed to ``load``.
         """
-        if include:
-            raise ValueError(f"include is not supported, got {list(include)}")
-        arguments, excluded = arguments_of(self), set(exclude or ())
-        unknown = excluded - arguments.keys()
-        if unknown:
-            raise ValueError(f"exclude may name {sorted(arguments)}, got {sorted(unknown)}")
+        arguments, excluded = arguments_of(self), set(exclude or ()) - set(include or ())
+        beyond = set(include or ()) - arguments.keys()
+        if beyond:
+            raise ValueError(
+                f"include may name {', '.join(sorted(arguments))}; got {', '.join(beyond)}. "
+                "For the replay buffer there is save_replay_buffer"
+            )
         encoder, state = Encoder(), cast(Any, self).get_state()
         content = {
             "class": type(self).__name__,
@@ -57,7 +60,7 @@ class SafeFiles(OffPolicyAlgorithm):
             "arguments": {
                 name: encoder.encode(value, name)
                 for name, value in arguments.items()
-                if name not in excluded
+                if name not in excluded and _can_be_described(name, value)
             },
             "spaces": {name: encoder.encode(getattr(self, name), name) for name in SPACES},
             "state": {
@@ -83,7 +86,9 @@ class SafeFiles(OffPolicyAlgorithm):
         ``learn(…, reset_num_timesteps=False)`` learning goes on in the middle of an episode of
         ``env``, which must be where it was when the agent was saved.
         """
-        changes = {**(custom_objects or {}), **kwargs}
+        known = argument_names(cls)
+        custom = {name: value for name, value in (custom_objects or {}).items() if name in known}
+        changes = custom | kwargs  # like Stable-Baselines3, which ignores other custom objects
         content, arrays = read_archive(path)
         if print_system_info:
             print(f"== CURRENT SYSTEM INFO ==\n{get_system_info(print_info=False)[1]}")
@@ -127,7 +132,10 @@ class SafeFiles(OffPolicyAlgorithm):
                 parameters = {"policy": state["policy"], "policy.optimizer": moments}
                 self._check_parameters(parameters)
         elif exact_match:
-            self._check_parameters(parameters)
+            try:
+                self._check_parameters(parameters)
+            except ValueError as error:
+                raise RuntimeError(str(error)) from None  # as load_state_dict does
         super().set_parameters(parameters, exact_match, device)
         lay_out_moments(self.policy.optimizer)
 
@@ -137,23 +145,53 @@ class SafeFiles(OffPolicyAlgorithm):
         if "policy.optimizer" in parameters:
             check_moments(self.policy.optimizer, parameters["policy.optimizer"]["state"])
 
-    def save_replay_buffer(self, path: str | os.PathLike[str]) -> None:  # type: ignore[override]
+    def save_replay_buffer(self, path: str | pathlib.Path | io.BufferedIOBase) -> None:
         """Save the replay buffer as arrays."""
-        assert self.replay_buffer is not None
+        assert self.replay_buffer is not None, "The replay buffer is not defined"
         write_buffer(path, self.replay_buffer)
 
-    def load_replay_buffer(  # type: ignore[override]
-        self, path: str | os.PathLike[str], truncate_last_traj: bool = True
+    def load_replay_buffer(
+        self, path: str | pathlib.Path | io.BufferedIOBase, truncate_last_traj: bool = True
     ) -> None:
-        """Fill the replay buffer, which must have the kind and size of the one saved.
+        """Replace the replay buffer by one saved, which must be of the same kind.
 
         ``truncate_last_traj`` matters to a ``HerReplayBuffer`` only, which learns from whole
         episodes: True ends the last one, False lets it go on.
         """
-        assert self.replay_buffer is not None
-        read_buffer(path, self.replay_buffer)
+        with as_file(path) as file:
+            buffer, rows = self.replay_buffer, stored_rows(file)
+            if buffer is None or buffer.buffer_size != rows:
+                buffer = self._make_buffer(rows * self.n_envs)
+            read_buffer(file, buffer)
+        self.replay_buffer = buffer
         if truncate_last_traj and isinstance(self.replay_buffer, HerReplayBuffer):
             self.replay_buffer.truncate_last_trajectory()
+
+    def _make_buffer(self, size: int) -> ReplayBuffer:
+        """Return an empty replay buffer as the agent's arguments describe it, but for its size."""
+        kind: Any = self.replay_buffer_class
+        options = dict(self.replay_buffer_kwargs)
+        if issubclass(kind, HerReplayBuffer):
+            options["env"] = self.env
+        buffer: ReplayBuffer = kind(
+            size,
+            self.observation_space,
+            self.action_space,
+            device=self.device,
+            n_envs=self.n_envs,
+            optimize_memory_usage=self.optimize_memory_usage,
+            **options,
+        )
+        return buffer
+
+
+def _can_be_described(name: str, value: Any) -> bool:
+    try:
+        Encoder().encode(value, name)
+    except CannotEncode as error:
+        warnings.warn(f"saved without {name}, which must be passed to load: {error}", stacklevel=3)
+        return False
+    return True
 
 
 def _decoded(
@@ -162,7 +200,8 @@ def _decoded(
     """Return arguments, spaces and state of a file; arguments to be replaced are not decoded."""
     if content.get("class") != cls.__name__:
         raise ValueError(
-            f"it holds an agent of class {content.get('class')!r:.40}, not {cls.__name__}"
+            f"it holds an agent of class {content.get('class')!r:.40}, not {cls.__name__}; "
+            "load it with that class"
         )
     good, allowed = whole(1, 2**16)
     if not good(content.get("n_envs")):

@@ -9,7 +9,7 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 
-from mviq.agents.arguments import Acting, check_arguments, check_fit
+from mviq.agents.arguments import Acting, check_arguments, check_fit, given_arguments
 from mviq.agents.diagnostics import DivergenceError
 from mviq.agents.replay import TransitionReplayBuffer, is_array
 from mviq.agents.state import LearningStatus, get_state, set_state
@@ -29,6 +29,13 @@ class Learner(Trainer):
 
     base: ClassVar[type[OffPolicyAlgorithm]]
     """The Stable-Baselines3 class whose arguments an agent takes besides its own."""
+    _given: dict[str, Any]
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        """Remember the arguments of a subclass, which ``save`` stores with the others."""
+        agent = super().__new__(cls)
+        agent._given = given_arguments(cls, arguments, options)
+        return agent
 
     def __init__(
         self,

@@ -44,7 +44,8 @@ def check_moments(optimizer: Optimizer, state: dict[int, dict[str, Any]]) -> Non
             raise ValueError(f"the optimiser's parameters 0 and {index} have different moments")
         for name, value in moments.items():
             shape = torch.Size() if name in _NUMBERS else weights[index].shape
-            if not isinstance(value, Tensor) or value.shape != shape:
+            counted = name in _NUMBERS and type(value) is int
+            if not counted and (not isinstance(value, Tensor) or value.shape != shape):
                 raise ValueError(
                     f"moment {name} of parameter {index} must be {tuple(shape)}, "
                     f"got {getattr(value, 'shape', value)!r:.40}"
@@ -64,6 +65,8 @@ def lay_out_moments(optimizer: Optimizer) -> None:
     """Copy all moments, so that they are nobody else's and in memory as the parameters are."""
     for parameter, own in optimizer.state.items():
         for name, value in own.items():
+            if not isinstance(value, Tensor):
+                continue
             like = parameter if value.shape == parameter.shape else value
             own[name] = torch.empty_like(like).copy_(value).detach()
 

@@ -2,6 +2,10 @@
 
 import json
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
@@ -10,7 +14,7 @@ from gymnasium import spaces
 from safetensors import SafetensorError, safe_open
 from stable_baselines3.common.buffers import ReplayBuffer
 
-from mviq.agents.archive import located, with_suffix
+from mviq.agents.archive import Target, located, with_suffix
 from mviq.storage import appearing
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -18,12 +22,36 @@ Bounds = dict[str, tuple[int, int]]
 CHUNK_BYTES = 2**26  # read at once, so that filling a buffer needs little memory besides it
 
 
-def write_buffer(path: str | os.PathLike[str], buffer: ReplayBuffer) -> None:
+def write_buffer(path: Target, buffer: ReplayBuffer) -> None:
     """Write the arrays of a replay buffer."""
     arrays, numbers = buffer_state(buffer)
     metadata = {"kind": type(buffer).__name__, "numbers": json.dumps(numbers)}
-    with appearing(with_suffix(path, ".safetensors")) as partial:
-        safetensors.numpy.save_file(arrays, partial, metadata)
+    if isinstance(path, str | os.PathLike):
+        with appearing(with_suffix(path, ".safetensors")) as partial:
+            safetensors.numpy.save_file(arrays, partial, metadata)
+    else:
+        path.write(safetensors.numpy.save(arrays, metadata))
+
+
+@contextmanager
+def as_file(path: Target) -> Iterator[str | os.PathLike[str]]:
+    """Give a stream a name, under which it can be read in parts."""
+    if isinstance(path, str | os.PathLike):
+        yield path
+        return
+    with NamedTemporaryFile(suffix=".safetensors") as file:
+        shutil.copyfileobj(path, file)
+        file.flush()
+        yield file.name
+
+
+def stored_rows(path: str | os.PathLike[str]) -> int:
+    """Return for how many steps the buffer in a file has room."""
+    try:
+        with safe_open(located(path, ".safetensors"), "numpy") as stored:
+            return int(stored.get_slice("dones").get_shape()[0])
+    except (SafetensorError, IndexError) as error:
+        raise ValueError(f"{path} is not a replay buffer saved by mviq: {error}") from error
 
 
 def read_buffer(path: str | os.PathLike[str], buffer: ReplayBuffer) -> None:

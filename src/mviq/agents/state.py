@@ -72,6 +72,10 @@ def get_state(agent: Any) -> dict[str, Any]:
         "ep_success_buffer": list(agent.ep_success_buffer or ()),
         "logged": _logged(agent.logger) if hasattr(agent, "_logger") else [],
     }
+    for name in LAST[:2]:
+        if isinstance(state[name], dict):  # a dictionary buffer reshapes parts that are one number
+            shapes = {key: part.shape for key, part in agent.observation_space.spaces.items()}
+            state[name] = {k: x.reshape(-1, *shapes[k]) for k, x in state[name].items()}
     return deepcopy(state)
 
 

@@ -63,6 +63,11 @@ def mean_outcome(outcomes: Tensor) -> Tensor:
     return outcomes.squeeze(1) if outcomes.shape[1] == 1 else outcomes.mean(1)
 
 
+def _are_finite(numbers: Any) -> bool:
+    tensors = numbers.values() if isinstance(numbers, dict) else [numbers]
+    return all(bool(tensor.isfinite().all()) for tensor in tensors)
+
+
 class Trainer(OffPolicyAlgorithm):
     """The part of an agent that learns from replayed transitions."""
 
@@ -95,7 +100,8 @@ class Trainer(OffPolicyAlgorithm):
                 losses.append(self._update(batch_size))
                 self._n_updates += 1
         self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
-        self.logger.record("train/loss", sum(losses) / len(losses))
+        if losses:
+            self.logger.record("train/loss", sum(losses) / len(losses))
 
     def _update(self, batch_size: int) -> float:
         """Make one update and return its loss."""
@@ -109,7 +115,7 @@ class Trainer(OffPolicyAlgorithm):
             outcomes = self._target.predict(*asked)
             for z in outcomes:
                 size = torch.linalg.vector_norm(z, math.inf).item()
-                self._check("an action value of the target network", size, self.value_limit)
+                self._check("an action value of the target network", size, self.value_limit, batch)
             target = bellman_target(
                 self.family, batch.rewards, batch.actions, batch.dones, discounts, *outcomes
             )
@@ -118,24 +124,32 @@ class Trainer(OffPolicyAlgorithm):
             loss, slope = self._loss(at_action, target)
             gradient = torch.zeros_like(predicted).scatter_(2, chosen, slope.unsqueeze(2))
         value = float(loss)
-        self._check("the loss", value, math.inf)
+        self._check("the loss", value, math.inf, batch)
         norm = self._online.backward(gradient)
-        self._check("the norm of the gradient", norm, math.inf)
+        self._check("the norm of the gradient", norm, math.inf, batch)
         limit = math.inf if self.max_grad_norm is None else self.max_grad_norm
         self._online.step(self.policy.optimizer, min(1.0, limit / (norm + 1e-6)))
         if self._n_updates % DIAGNOSE_EVERY == 0:
             self._log_policy(batch, s, at_action)
         return value
 
-    def _check(self, what: str, size: float, limit: float) -> None:
+    def _check(self, what: str, size: float, limit: float, batch: Any) -> None:
         """Stop learning if a number is NaN, infinite or beyond a limit."""
         if not (size <= limit and math.isfinite(size)):
-            raise self._divergence(what, size, limit)
+            raise self._divergence(what, size, limit, batch)
 
-    def _divergence(self, what: str, size: float, limit: float) -> DivergenceError:
+    def _divergence(self, what: str, size: float, limit: float, batch: Any) -> DivergenceError:
+        when = f"at step {self.num_timesteps} (update {self._n_updates})"
+        parts = "rewards", "observations", "next_observations"
+        wrong = [name for name in parts if not _are_finite(getattr(batch, name))]
+        if wrong:
+            return DivergenceError(
+                f"learning stopped {when}: {wrong[0].replace('_', ' ')} from the environment "
+                "are NaN or infinite"
+            )
         return DivergenceError(
-            f"learning diverged at step {self.num_timesteps} (update {self._n_updates}): "
-            f"{what} is {size:g}{'' if limit == math.inf else f', the limit is {limit:g}'}. "
+            f"learning diverged {when}: "
+            f"{what} is {size:g}{'' if limit == math.inf else f', value_limit is {limit:g}'}. "
             "Try a smaller learning rate, munchausen_alpha or temperature, a clip, or to copy "
             "the target network less often"
         )

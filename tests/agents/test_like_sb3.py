@@ -1,0 +1,289 @@
+"""What works on Stable-Baselines3's ``DQN`` works on ``MVI``: the same call on both classes."""
+
+import io
+import math
+from functools import partial
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from sb3_contrib import QRDQN
+from stable_baselines3 import DQN
+from stable_baselines3.common.callbacks import CheckpointCallback
+from stable_baselines3.common.envs import BitFlippingEnv
+from stable_baselines3.common.sb2_compat.rmsprop_tf_like import RMSpropTFLike
+from stable_baselines3.common.utils import get_linear_fn
+from stable_baselines3.her import GoalSelectionStrategy, HerReplayBuffer
+from torch import nn
+
+from mviq.agents import MVI, QRMVI, DivergenceError
+from problems import Observed, made
+
+PAIRS = pytest.mark.parametrize("cls", [DQN, MVI, QRDQN, QRMVI])
+SMALL = {"policy_kwargs": {"net_arch": [16]}, "learning_starts": 20, "buffer_size": 200}
+
+
+def agent_of(cls, env="CartPole-v1", policy="MlpPolicy", **options):
+    return cls(policy, env, **{"seed": 0, "device": "cpu", **SMALL, **options})
+
+
+@PAIRS
+def test_custom_objects_that_are_not_arguments_are_ignored(cls, tmp_path):
+    agent_of(cls).save(tmp_path / "agent")
+    zoo = {"learning_rate": 0.0, "lr_schedule": lambda _: 0.0, "clip_range": lambda _: 0.0}
+    loaded = cls.load(tmp_path / "agent", custom_objects=zoo, buffer_size=1)
+    assert loaded.learning_rate == 0.0
+    assert loaded.buffer_size == 1
+
+
+@PAIRS
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"learning_starts": 3e1},
+        {"target_update_interval": 1e1},
+        {"max_grad_norm": math.inf},
+        {"gradient_steps": -1},
+        {"train_freq": (1, "episode")},
+    ],
+    ids=str,
+)
+def test_arguments_in_other_forms(cls, option, tmp_path):
+    agent = agent_of(cls, **option)
+    agent.learn(60)
+    assert agent._n_updates > 0
+    agent.save(tmp_path / "agent")
+    cls.load(tmp_path / "agent", env=gym.make("CartPole-v1")).learn(60)
+
+
+@PAIRS
+@pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value")
+def test_no_update_is_no_error(cls):
+    agent = agent_of(cls)
+    agent.learn(40)
+    before = agent._n_updates
+    agent.train(0, 8)
+    assert agent._n_updates == before
+
+
+@pytest.mark.parametrize("acting", ["epsilon_greedy", "sample"])
+def test_the_action_of_one_observation_is_an_array_like_that_of_dqn(acting):
+    space = gym.make("CartPole-v1").observation_space
+    space.seed(0)
+    one, some = space.sample(), np.stack([space.sample() for _ in range(3)])
+    expected = [agent_of(DQN).predict(x)[0] for x in (one, some)]
+    found = [agent_of(MVI, acting=acting).predict(x)[0] for x in (one, some)]
+    for a, b in zip(found, expected, strict=True):
+        assert type(a) is type(b)
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+
+
+def outcome(work):
+    """Return the type of exception that work ends in, None if in none."""
+    try:
+        work()
+    except Exception as error:
+        return type(error)
+    return None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda given: {},
+        lambda given: {"policy": given["policy"]},
+        lambda given: given | {"nothing": {}},
+        lambda given: given | {"policy": {}},
+        lambda given: given | {"policy": dict(list(given["policy"].items())[1:])},
+        lambda given: given | {"policy": {k: v[:1] for k, v in given["policy"].items()}},
+    ],
+    ids=["nothing", "a part", "an unknown part", "no weights", "a weight less", "other shapes"],
+)
+@pytest.mark.parametrize("exact_match", [True, False])
+def test_wrong_parameters_raise_what_they_raise_in_dqn(damage, exact_match):
+    ours, theirs = agent_of(MVI), agent_of(DQN)
+    ended = [
+        outcome(lambda x=x: x.set_parameters(damage(x.get_parameters()), exact_match))
+        for x in (ours, theirs)
+    ]
+    assert ended[0] is ended[1]
+
+
+@PAIRS
+def test_excluded_and_included(cls, tmp_path):
+    agent = agent_of(cls, learning_rate=2e-3, gamma=0.9)
+    agent.save(tmp_path / "a", exclude=["learning_rate", "no such thing"], include=["gamma"])
+    agent.save(tmp_path / "b", exclude=["learning_rate"], include=["learning_rate"])
+    assert cls.load(tmp_path / "a", learning_rate=1.0).gamma == 0.9
+    assert cls.load(tmp_path / "b").learning_rate == 2e-3
+
+
+@PAIRS
+def test_replay_buffers_go_through_streams_and_onto_agents_without_one(cls):
+    agent, stream = agent_of(cls), io.BytesIO()
+    agent.learn(60)
+    agent.save_replay_buffer(stream)
+    stream.seek(0)
+    other = agent_of(cls, buffer_size=50)
+    other.replay_buffer = None
+    other.load_replay_buffer(stream)
+    assert other.replay_buffer.size() == 60
+    assert other.replay_buffer.device == other.device
+    assert np.array_equal(other.replay_buffer.rewards, agent.replay_buffer.rewards)
+    other.learn(30)
+
+
+@PAIRS
+def test_what_a_checkpoint_callback_saves_can_be_loaded(cls, tmp_path):
+    callback = CheckpointCallback(30, str(tmp_path), save_replay_buffer=True)
+    agent_of(cls).learn(60, callback)
+    loaded = cls.load(tmp_path / "rl_model_60_steps.zip", env=gym.make("CartPole-v1"))
+    loaded.load_replay_buffer(tmp_path / "rl_model_replay_buffer_60_steps.pkl")
+    assert loaded.num_timesteps == 60
+    assert loaded.replay_buffer.size() == 59  # the callback is called before a step is stored
+
+
+def test_a_divergence_is_a_failed_trial_to_tools_and_names_its_limit():
+    assert issubclass(DivergenceError, ValueError)
+    with pytest.raises(ValueError, match="value_limit is 1e-09"):
+        made(MVI, value_limit=1e-9, learning_starts=20).learn(100)
+
+
+class Broken(gym.ObservationWrapper):
+    """Gives NaN after a while."""
+
+    count = 0
+
+    def observation(self, observation):
+        self.count += 1
+        return observation * (np.nan if self.count > 60 else 1)
+
+
+def test_nan_in_observations_is_told_as_such():
+    agent = made(MVI, Broken(gym.make("CartPole-v1")), learning_starts=20)
+    with pytest.raises(DivergenceError, match="observations from the environment are NaN"):
+        agent.learn(200)
+    assert torch.isfinite(torch.cat([w.flatten() for w in agent.policy.parameters()])).all()
+
+
+class OwnBox(spaces.Box):
+    """A space of somebody's own."""
+
+
+DISCRETE_PART = spaces.Dict(
+    {"a": spaces.Box(0, 1, (2,), np.float32), "b": spaces.Discrete(3, dtype=np.int32)}
+)
+
+
+@PAIRS
+@pytest.mark.parametrize(
+    ("space", "policy"),
+    [
+        (DISCRETE_PART, "MultiInputPolicy"),
+        (spaces.Discrete(3, dtype=np.int32), "MlpPolicy"),
+        (spaces.MultiDiscrete([3, 4], dtype=np.int16), "MlpPolicy"),
+        (OwnBox(-1, 1, (3,)), "MlpPolicy"),
+    ],
+    ids=["a discrete part", "discrete", "multidiscrete", "own box"],
+)
+def test_spaces_come_back(cls, space, policy, tmp_path):
+    agent = agent_of(cls, Observed(space), policy)
+    agent.learn(60)
+    agent.save(tmp_path / "agent")
+    loaded = cls.load(tmp_path / "agent", env=Observed(space))
+    assert loaded.observation_space == space
+    parts = space.spaces.values() if isinstance(space, spaces.Dict) else [space]
+    again = loaded.observation_space
+    again = again.spaces.values() if isinstance(again, spaces.Dict) else [again]
+    assert [part.dtype for part in again] == [part.dtype for part in parts]
+    loaded.learn(30)
+
+
+@pytest.mark.parametrize("cls", [DQN, MVI])
+@pytest.mark.parametrize("strategy", ["episode", GoalSelectionStrategy.EPISODE])
+def test_hindsight(cls, strategy, tmp_path):
+    buffer = {"goal_selection_strategy": strategy, "copy_info_dict": True}
+    options = {"replay_buffer_class": HerReplayBuffer, "replay_buffer_kwargs": buffer}
+    env = BitFlippingEnv(n_bits=3, max_steps=4)
+    agent = agent_of(cls, env, "MultiInputPolicy", **options)
+    agent.learn(60)
+    agent.save(tmp_path / "agent")
+    loaded = cls.load(tmp_path / "agent", env=env)
+    assert loaded.replay_buffer.copy_info_dict
+    assert loaded.replay_buffer.goal_selection_strategy is GoalSelectionStrategy.EPISODE
+    loaded.learn(30)
+
+
+class SimpleLinearSchedule:
+    """As rl-baselines3-zoo has it, for learning rates written as lin_1e-3."""
+
+    def __init__(self, initial_value):
+        self.initial_value = initial_value
+
+    def __call__(self, progress_remaining):
+        return progress_remaining * self.initial_value
+
+
+@PAIRS
+@pytest.mark.filterwarnings("ignore:get_linear_fn")
+@pytest.mark.parametrize("schedule", ["lin", "get_linear_fn"])
+def test_learning_rates_that_fall(cls, schedule, tmp_path):
+    rate = SimpleLinearSchedule(1e-3) if schedule == "lin" else get_linear_fn(1e-3, 1e-4, 0.5)
+    agent_of(cls, learning_rate=rate).save(tmp_path / "agent")
+    loaded = cls.load(tmp_path / "agent", env=gym.make("CartPole-v1"))
+    for left in (1.0, 0.7, 0.2, 0.0):
+        assert loaded.lr_schedule(left) == pytest.approx(rate(left))
+    loaded.learn(60)
+
+
+@PAIRS
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"optimizer_class": torch.optim.Adamax},
+        {"optimizer_class": torch.optim.Adagrad},
+        {"optimizer_class": RMSpropTFLike, "optimizer_kwargs": {"alpha": 0.9}},
+        {"activation_fn": partial(nn.LeakyReLU, negative_slope=0.2)},
+    ],
+    ids=["Adamax", "Adagrad", "RMSpropTFLike", "partial"],
+)
+def test_optimisers_and_activations_come_back(cls, options, tmp_path):
+    kwargs = {"net_arch": [16], **options}
+    agent = agent_of(cls, policy_kwargs=kwargs)
+    agent.learn(60)
+    agent.save(tmp_path / "agent")
+    loaded = cls.load(tmp_path / "agent", env=gym.make("CartPole-v1"))
+    for name, weight in agent.policy.state_dict().items():
+        assert torch.equal(loaded.policy.state_dict()[name], weight)
+    moments, again = (x.policy.optimizer.state_dict()["state"] for x in (agent, loaded))
+    assert moments.keys() == again.keys()
+    assert all(np.array_equal(again[i][k], moments[i][k]) for i in moments for k in moments[i])
+    loaded.learn(30)
+
+
+class Bonus(MVI):
+    """An agent with an argument and an attribute of its own."""
+
+    def __init__(self, policy, env, bonus=0.5, **options):
+        super().__init__(policy, env, **options)
+        self.bonus, self.visited = bonus, 0
+
+    def get_state(self):
+        return super().get_state() | {"visited": self.visited}
+
+    def set_state(self, state):
+        self.visited = state["visited"]
+        super().set_state({name: value for name, value in state.items() if name != "visited"})
+
+
+def test_arguments_and_state_of_a_subclass_come_back(tmp_path):
+    agent = agent_of(Bonus, bonus=0.25)
+    agent.visited = 7
+    agent.save(tmp_path / "agent")
+    loaded = Bonus.load(tmp_path / "agent")
+    assert (loaded.bonus, loaded.visited) == (0.25, 7)
+    assert Bonus.load(tmp_path / "agent", bonus=1.0).bonus == 1.0
+    with pytest.raises(ValueError, match="of class 'Bonus', not MVI; load it with that class"):
+        MVI.load(tmp_path / "agent")
