@@ -75,10 +75,6 @@ class Environment:
             raise ValueError(f"last must be at most {points}, got {choices.last}")
         return final_score(self.curves[label], choices.last)
 
-    def area(self, label: str) -> Array:
-        """Return the time average of each run's curve."""
-        return area(self.curves[label], self.steps)
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -110,10 +106,8 @@ class Comparison:
         """Return scores ``(runs, shared environments)`` by ranked label, on one scale."""
         if not self.shared:
             return {}
-        return {label: self.scale.apply(self._scores(label, measure)) for label in self.ranked}
-
-    def _scores(self, label: str, measure: ScoreKind) -> Array:
-        return self.stacked(label, [self._raw(env, label, measure) for env in self.shared])
+        raw = {x: [self._raw(env, x, measure) for env in self.shared] for x in self.ranked}
+        return {label: self.scale.apply(self.stacked(label, own)) for label, own in raw.items()}
 
     def score(self, run: Run, measure: ScoreKind) -> float:
         """Return the raw score of one run, NaN if it has none."""
@@ -124,7 +118,9 @@ class Comparison:
         return np.nan
 
     def _raw(self, env: Environment, label: str, measure: ScoreKind) -> Array:
-        return env.final(label, self.choices) if measure == "final" else env.area(label)
+        if measure == "final":
+            return env.final(label, self.choices)
+        return area(env.curves[label], env.steps)
 
     def stacked(self, label: str, columns: Sequence[Array]) -> Array:
         """Return what a label has in each shared environment, ``(seeds, environments, …)``."""

@@ -72,7 +72,8 @@ def interquartile_mean(scores: ArrayLike) -> Array:
     middle = (place >= trimmed) & (place < count - trimmed)
     total = np.where(middle, pooled, 0.0).sum(axis=-1)
     kept = (count - 2 * trimmed)[..., 0]
-    return np.where(_every_task_has_a_run(array), total / np.maximum(kept, 1), np.nan)
+    every_task_has_a_run = (~np.isnan(array)).any(axis=-2).all(axis=-1)
+    return np.where(every_task_has_a_run, total / np.maximum(kept, 1), np.nan)
 
 
 def optimality_gap(scores: ArrayLike, target: float = 1.0) -> Array:
@@ -196,10 +197,6 @@ def _mean_over_runs(scores: Array) -> Array:
 
 def _mean_over_tasks(values: Array) -> Array:
     return np.asarray(values.mean(axis=-1))
-
-
-def _every_task_has_a_run(scores: Array) -> Array:
-    return np.asarray((~np.isnan(scores)).any(axis=-2).all(axis=-1))
 
 
 def _pair(new: ArrayLike, baseline: ArrayLike) -> tuple[Array, Array]:

@@ -93,7 +93,8 @@ def interval(
     estimate = np.asarray(estimator(*arrays))
     tails = [(1 - level) / 2, (1 + level) / 2]
     ends = np.quantile(_resampled_estimates(estimator, arrays, resamples, seed), tails, axis=0)
-    known = _per_output(_enough_runs(arrays, per_task), estimate)
+    several = np.all([_count_runs(array) >= 2 for array in arrays], axis=0)
+    known = _per_output(several if per_task else several.all(axis=-1), estimate)
     if method == "widened":
         factor = _per_output(_widening(arrays, per_task, tails[1]), estimate)
         ends = estimate + factor * (ends - estimate)
@@ -174,11 +175,6 @@ def _present_first(scores: Array) -> Array:
 
 def _count_runs(scores: Array) -> Array:
     return np.asarray((~np.isnan(scores)).sum(axis=-2))
-
-
-def _enough_runs(arrays: list[Array], per_task: bool) -> Array:
-    enough = np.all([_count_runs(array) >= 2 for array in arrays], axis=0)
-    return np.asarray(enough if per_task else enough.all(axis=-1))
 
 
 def _widening(arrays: list[Array], per_task: bool, upper: float) -> Array:
