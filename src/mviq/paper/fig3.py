@@ -13,7 +13,6 @@ from mviq.drawing.panels import Maths, Panel, value_range
 from mviq.paper.learning import (
     Learning,
     above,
-    change,
     confidence,
     curve_panel,
     difference,
@@ -66,7 +65,7 @@ def _settles(results: Learning) -> list[Finding]:
     findings = []
     for label in results.curves:
         third, last = _quarter(results, label, 2), _quarter(results, label, 3)
-        moved, end = change(last, third), interval(mean, last)
+        moved, end = interval(mean, last - third), interval(mean, last)
         away = Interval(*(x - CONSTANT for x in (end.estimate, end.low, end.high)))
         said = f"moves by {in_words(moved)}"
         findings.append(Finding("the difference settles", label, said, within(moved, SETTLED)))

@@ -78,17 +78,13 @@ def learning(data: StudyData, metric: str = "eval", which: Which = "ended") -> L
     }
     if not known:
         raise ValueError(f"no run has got far enough to say anything of {metric}")
-    unknown = _unknown(next(iter(known.values())))
+    other = next(iter(known.values()))
+    too_early = ("no run has got far enough to be drawn",)
+    unknown = replace(other, curves=np.full_like(other.curves, np.nan), notes=too_early)
     curves = {label: known.get(label, unknown) for label in data.labels}
     notes = [f"{label}: {note}" for label, own in curves.items() for note in own.notes]
     used = [run for run, record in read if record.steps.size]
     return Learning(metric, data.envs, curves, (*_troubles(data, used), *notes))
-
-
-def _unknown(other: Aligned) -> Aligned:
-    """Return curves of the same shape as others, of which no point is known."""
-    curves = np.full_like(other.curves, np.nan)
-    return replace(other, curves=curves, notes=("no run has got far enough to be drawn",))
 
 
 def _troubles(data: StudyData, used: Collection[Run]) -> list[str]:
@@ -124,11 +120,6 @@ def confidence(curves: Array, least: float = -math.inf) -> Interval:
 def difference(new: Array, old: Array, level: float = 0.95) -> Interval:
     """Return mean(new) − mean(old) with its interval; both have shape ``(seeds, tasks)``."""
     return interval(lambda x, y: mean(x) - mean(y), new, old, level=level)
-
-
-def change(later: Array, earlier: Array) -> Interval:
-    """Return the mean of later − earlier, run by run, with its interval."""
-    return interval(mean, later - earlier)
 
 
 def more_often(new: Array, old: Array) -> Interval:
