@@ -75,19 +75,15 @@ class Diagnostics:
         policies = bool(self.every) and (last or state.iteration % self.every == 0)
         values = bool(self.values_every) and (last or state.iteration % self.values_every == 0)
         if self.optimum is not None:
-            distance = _distance(state.q_values, self.optimum)
-            basic = basic._replace(distance_to_optimum=distance)
+            optimum = torch.from_numpy(self.optimum)
+            error = torch.where(optimum == -torch.inf, 0.0, state.q_values - optimum)
+            basic = basic._replace(distance_to_optimum=float(error.abs().max()))
         with threads(1):
             if policies:
                 basic = basic._replace(**_policy_measures(mdp, algorithm, previous, state))
             if values:
                 basic = basic._replace(**_exact_values(mdp, algorithm, state))
         return basic
-
-
-def _distance(q_values: Tensor, optimum: NDArray[np.float64]) -> float:
-    other = torch.from_numpy(optimum)
-    return float(torch.where(other == -torch.inf, 0.0, q_values - other).abs().max())
 
 
 def _exact_values(mdp: MDP, algorithm: Algorithm, state: State) -> dict[str, Any]:

@@ -40,13 +40,9 @@ class Sweep(NamedTuple):
         return max(-self.change[0], self.change[1])
 
 
+@threads(1)
 def sweep(mdp: MDP, algorithm: Algorithm, q_values: Tensor, prior: Tensor | None) -> Sweep:
     """Apply the algorithm's operator once, in one thread."""
-    with threads(1):
-        return _sweep(mdp, algorithm, q_values, prior)
-
-
-def _sweep(mdp: MDP, algorithm: Algorithm, q_values: Tensor, prior: Tensor | None) -> Sweep:
     rewards = torch.from_numpy(mdp.rewards)
     terminal = torch.from_numpy(mdp.terminal) if mdp.terminal.any() else None
     moving = isinstance(algorithm, ExplicitKL) and algorithm.prior == "moving"
