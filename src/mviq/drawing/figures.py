@@ -13,7 +13,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
-from mviq.drawing.panels import Array, FigureData, Kind, Maths, Panel, Series, value_range
+from mviq.arrays import Floats
+from mviq.drawing.panels import FigureData, Kind, Maths, Panel, Series, value_range
 from mviq.drawing.style import Look, in_style, short_names
 
 Looks = Mapping[str, Look]
@@ -58,7 +59,7 @@ def panel_grid(
     return figure, list(axes[:count])
 
 
-def heat_map(axes: Axes, values: Array, columns: Sequence[str], rows: Sequence[str]) -> AxesImage:
+def heat_map(axes: Axes, values: Floats, columns: Sequence[str], rows: Sequence[str]) -> AxesImage:
     """Draw values ``(rows, columns)``, the first row at the bottom; a missing one is a dash."""
     drawn = axes.imshow(values, origin="lower", aspect="auto", cmap="viridis")
     axes.grid(False)

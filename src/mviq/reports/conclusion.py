@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from mviq.arrays import Floats
 from mviq.messages import counted
 from mviq.reports.comparison import FEW_RUNS, Comparison
 from mviq.reports.numbers import UNKNOWN, signed, with_interval
 from mviq.reports.statistics import Interval, interquartile_mean, interval
-from mviq.reports.statistics.score_checks import Array
 from mviq.reports.summary_tables import IQM, Summary
 
 SEPARABLE = 4  # with fewer, runs of equal labels lie apart by chance too often to say anything
@@ -57,7 +57,7 @@ def conclude(comparison: Comparison, summary: Summary) -> Conclusion:
 def _difference(comparison: Comparison, leader: str, second: str) -> Interval:
     scores = comparison.scaled("final")
 
-    def estimator(new: Array, old: Array) -> Array:
+    def estimator(new: Floats, old: Floats) -> Floats:
         return interquartile_mean(new) - interquartile_mean(old)
 
     seed = comparison.choices.seed

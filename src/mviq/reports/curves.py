@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mviq.arrays import Floats
 from mviq.drawing.panels import FigureData, Panel, Series
 from mviq.reports.comparison import FEW_RUNS, Comparison, Environment, Which, gather, thinned
 from mviq.reports.reading import SCORES
 from mviq.reports.statistics import curve_interval, interquartile_mean, mean
 from mviq.reports.statistics.estimates import Estimator
-from mviq.reports.statistics.score_checks import Array
 from mviq.runs.tables import METRICS
 
 POINTS = 200  # as many as a reader can tell apart
@@ -99,7 +99,7 @@ def _means(environment: Environment, seed: int, least: float = -np.inf) -> tuple
 
 
 def _series(
-    label: str, x: Array, estimator: Estimator, curves: Array, seed: int, least: float = -np.inf
+    label: str, x: Floats, estimator: Estimator, curves: Floats, seed: int, least: float = -np.inf
 ) -> Series:
     band = curve_interval(estimator, curves, seed=seed, resamples=RESAMPLES, bounds=(least, np.inf))
     runs = curves[~np.isnan(curves).all(axis=(1, 2)), 0]
@@ -133,7 +133,7 @@ def sample_efficiency(comparison: Comparison) -> FigureData | None:
     return FigureData("sample-efficiency", "Sample efficiency", caption, (panel,))
 
 
-def _on_one_axis(comparison: Comparison) -> tuple[Array, Mapping[str, Array], str]:
+def _on_one_axis(comparison: Comparison) -> tuple[Floats, Mapping[str, Floats], str]:
     """Return steps, or per cent of them where environments differ, curves by label, and which."""
     first, *others = (environment.steps for environment in comparison.shared)
     shared = [thinned(environment, POINTS) for environment in comparison.shared]

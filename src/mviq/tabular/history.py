@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from mviq.arrays import Floats
 from mviq.processor import threads
 from mviq.tabular.algorithms import Algorithm, ExplicitKL, policy_of
 from mviq.tabular.exact_values import greedy_policy, policy_values
@@ -56,7 +56,7 @@ class Diagnostics:
     """Iterations between records of entropy, divergence, support, gap and R_q."""
     values_every: int = 0
     """Iterations between exact evaluations of the greedy and the stochastic policy."""
-    optimum: NDArray[np.float64] | None = None
+    optimum: Floats | None = None
     """Q*, to measure the distance to it; see ``optimal_q_values``."""
 
     def record(

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from mviq.arrays import Floats
 from mviq.tabular import validation
 
-Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 LEFT, DOWN, RIGHT, UP = (0, -1), (1, 0), (0, 1), (-1, 0)
 

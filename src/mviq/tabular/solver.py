@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mviq.arrays import Floats
 from mviq.tabular.algorithms import Algorithm
 from mviq.tabular.history import Diagnostics, Record
 from mviq.tabular.mdp import MDP
@@ -97,11 +98,11 @@ class Solution:
 
     status: Status
     reason: str
-    q_values: NDArray[np.float64]
+    q_values: Floats
     """Shape (states, actions); −inf where an action is not available."""
-    values: NDArray[np.float64]
+    values: Floats
     """The (regularised) value of every state, as the algorithm backs it up."""
-    policy: NDArray[np.float64]
+    policy: Floats
     """The algorithm's own policy, stochastic in general."""
     history: list[Record]
     state: State

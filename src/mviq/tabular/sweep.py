@@ -6,21 +6,20 @@ allocates the new action values and one value per state, nothing else of that si
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numba
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from mviq.arrays import Array
 from mviq.processor import threads
 from mviq.tabular.algorithms import Algorithm, ExplicitKL, Improvement, improve
 from mviq.tabular.mdp import MDP
 
 CHUNK = 8192
 """States improved at a time, so few that what belongs to them stays in cache."""
-Array = NDArray[Any]
 
 
 class Sweep(NamedTuple):

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mviq.arrays import Floats
+
 if TYPE_CHECKING:
     from mviq.tabular.mdp import MDP
 
@@ -26,7 +28,7 @@ def check_mdp(mdp: "MDP") -> None:
 
 
 def check_terminal(
-    transitions: sparse.csr_array, rewards: NDArray[np.float64], terminal: NDArray[np.bool_]
+    transitions: sparse.csr_array, rewards: Floats, terminal: NDArray[np.bool_]
 ) -> None:
     """Require that a terminal state pays nothing and leads nowhere but to itself."""
     actions = rewards.shape[1]

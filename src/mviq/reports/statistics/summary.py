@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mviq.arrays import Floats
 from mviq.reports.statistics.estimates import (
     interquartile_mean,
     mean,
@@ -15,7 +16,7 @@ from mviq.reports.statistics.estimates import (
     probability_of_improvement,
 )
 from mviq.reports.statistics.intervals import Interval, interval
-from mviq.reports.statistics.score_checks import Array, as_scores
+from mviq.reports.statistics.score_checks import as_scores
 
 AGGREGATES = {
     "mean": mean,
@@ -85,7 +86,7 @@ def improvements(scores: Mapping[str, ArrayLike], baseline: str, **options: Any)
 
 
 def _row(
-    algorithm: str, statistic: str, scores: Array, options: Mapping[str, Any], *against: Array
+    algorithm: str, statistic: str, scores: Floats, options: Mapping[str, Any], *against: Floats
 ) -> Row:
     if against:
         estimated = interval(
