@@ -81,7 +81,7 @@ def write_files(contents: Mapping[str, bytes], directory: Path, force: bool = Fa
         if (directory / name).exists() and (directory / name).read_bytes() != content
     ]
     if stale and not force:
-        raise FileExistsError(f"{stale[0]} exists with other content; use --force to replace it")
+        raise FileExistsError(f"{stale[0]} exists with other content")
     for name, content in contents.items():
         if not (directory / name).exists() or directory / name in stale:
             write_durably(directory / name, content)
