@@ -1,10 +1,13 @@
 """Files that are there whole or not at all, whenever the process or the machine goes down."""
 
 import hashlib
+import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 @contextmanager
@@ -49,6 +52,22 @@ def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def json_bytes(content: Any, indent: int) -> bytes:
+    """Return a JSON file; what is not a number becomes null, infinity the text ``"inf"``."""
+    text = json.dumps(_plain(content), indent=indent, ensure_ascii=False, allow_nan=False)
+    return (text + "\n").encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
 
 
 def check_writable(directory: Path) -> None:

@@ -93,17 +93,16 @@ def _places(panel: Panel, looks: Looks) -> list[str]:
 def _legend(figure: Figure, data: FigureData, looks: Looks) -> None:
     """Add a legend below the panels, with the height that it needs."""
     seen = [looks[label] for label in data.labels]
-    handles = [_handle(data.kind, look) for look in seen]
+    handles: list[Artist] = [
+        Patch(color=look.colour) if data.kind == "bars" else Line2D([], [], **look.line)
+        for look in seen
+    ]
     names = [_literal(look.name) for look in seen]
     longest = max(map(len, names))
     columns = max(1, min(len(names), int(15 * figure.get_figwidth() / (longest + 6))))
     rows = math.ceil(len(names) / columns)
     figure.set_figheight(figure.get_figheight() + _LEGEND_ROW * (rows + 1))
     figure.legend(handles, names, loc="outside lower center", ncols=columns, handlelength=3.2)
-
-
-def _handle(kind: Kind, look: Look) -> Artist:
-    return Patch(color=look.colour) if kind == "bars" else Line2D([], [], **look.line)
 
 
 def _literal(text: str) -> str:
