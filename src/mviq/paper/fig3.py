@@ -76,7 +76,7 @@ def _settles(results: Learning) -> list[Finding]:
 
 def _quarter(results: Learning, label: str, number: int) -> Floats:
     """Return each seed's mean over a quarter of its steps, as scores of one task."""
-    curves, steps = results.of(label, results.envs[0]), results.steps(label)
+    curves, steps = results.of(label, results.envs[0]), results.curves[label].steps
     last = steps[-1] * np.array([number, number + 1]) / 4
     inside = (steps > last[0]) & (steps <= last[1])
     mean: Floats = curves[:, inside].mean(axis=1, keepdims=True)

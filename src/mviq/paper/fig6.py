@@ -71,4 +71,4 @@ def _ends(results: Learning) -> Panel:
 
 
 def _gain(results: Learning, label: str) -> Interval:
-    return interval(mean, results.last(label) - results.first(label))
+    return interval(mean, results.last(label) - results.curves[label].curves[..., 0])

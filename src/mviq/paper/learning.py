@@ -44,17 +44,9 @@ class Learning:
         """Return the curves ``(seeds, points)`` of a label in an environment."""
         return np.asarray(self.curves[label].curves[:, self.envs.index(env)])
 
-    def steps(self, label: str) -> Floats:
-        """Return the steps of a label's points."""
-        return self.curves[label].steps
-
     def last(self, label: str) -> Floats:
         """Return the last scores ``(seeds, environments)``, which reports call final."""
         return final_score(self.curves[label].curves)
-
-    def first(self, label: str) -> Floats:
-        """Return the scores of the first point."""
-        return np.asarray(self.curves[label].curves[..., 0])
 
     def area(self, label: str) -> Floats:
         """Return the scores averaged over time, which reward learning early."""
@@ -192,8 +184,7 @@ def curve_panel(
     """Return the learning curves of some labels in an environment, with their ribbons."""
     series = []
     for label in labels:
-        shown = spread(results.of(label, env))
-        steps = results.steps(label)
+        shown, steps = spread(results.of(label, env)), results.curves[label].steps
         series.append(Series(label, steps, shown.estimate, shown.low, shown.high))
     return Panel(env, "agent steps", "return", tuple(series))
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import ndimage, sparse
 
 from mviq.arrays import Array, Floats
 from mviq.tabular.mdp import DOWN, LEFT, MDP, RIGHT, UP, Grid
@@ -130,23 +130,9 @@ def _walls_with_a_way(
     while True:
         blocked = rng.random((rows, columns)) < walls
         blocked[0, 0] = blocked[-1, -1] = False
-        if _reachable(blocked)[-1, -1]:
+        regions, _ = ndimage.label(~blocked)
+        if regions[0, 0] == regions[-1, -1]:
             return blocked
-
-
-def _reachable(blocked: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    reached = np.zeros_like(blocked)
-    reached[0, 0] = True
-    while True:
-        grown = reached.copy()
-        grown[1:] |= reached[:-1]
-        grown[:-1] |= reached[1:]
-        grown[:, 1:] |= reached[:, :-1]
-        grown[:, :-1] |= reached[:, 1:]
-        grown &= ~blocked
-        if (grown == reached).all():
-            return reached
-        reached = grown
 
 
 def _walk(blocked: NDArray[np.bool_], slip: float, discount: float) -> MDP:

@@ -21,7 +21,6 @@ from mviq.reports.statistics.score_checks import (
     as_curves,
     as_increasing,
     as_scores,
-    check_finite,
     check_same_tasks,
 )
 
@@ -84,7 +83,8 @@ def optimality_gap(scores: ArrayLike, target: float = 1.0) -> Floats:
     >>> float(optimality_gap([[0.5, 2.0], [1.0, 0.0]]))
     0.375
     """
-    check_finite("target", target)
+    if not np.isfinite(target):
+        raise ValueError(f"target must be a finite number, got {target}")
     return mean(np.maximum(target - as_scores("scores", scores), 0.0))
 
 

@@ -23,7 +23,6 @@ from mviq.reports.statistics.score_checks import (
     as_curves,
     as_scores,
     check_at_least,
-    check_between,
     check_choice,
     check_same_tasks,
 )
@@ -136,7 +135,8 @@ def _check(
                 f"samples must have the same batch and points, got shapes {arrays[0].shape} and "
                 f"{array.shape}"
             )
-    check_between("level", level, 0, 1)
+    if not 0 < level < 1:
+        raise ValueError(f"level must be between 0 and 1, both excluded, got {level}")
     check_choice("method", method, get_args(Method))
     check_at_least("resamples", resamples, 100)
     check_at_least("seed", seed, 0)

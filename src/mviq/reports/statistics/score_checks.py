@@ -1,6 +1,5 @@
 """Argument checks; the message names the value and what is allowed."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -61,18 +60,6 @@ def check_same_tasks(first: str, a: Floats, second: str, b: Floats) -> None:
         raise ValueError(
             f"{first} and {second} must have the same tasks, got {a.shape[-1]} and {b.shape[-1]}"
         )
-
-
-def check_finite(name: str, value: float) -> None:
-    """Require one finite number."""
-    if not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number, got {value}")
-
-
-def check_between(name: str, value: float, low: float, high: float) -> None:
-    """Require one number strictly between two others."""
-    if not low < value < high:
-        raise ValueError(f"{name} must be between {low:g} and {high:g}, both excluded, got {value}")
 
 
 def check_at_least(name: str, value: int, least: int) -> None:
