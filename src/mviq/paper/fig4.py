@@ -67,10 +67,8 @@ def _comparison(results: Learning, env: str) -> list[Finding]:
 def _better(results: Learning, baseline: str) -> Finding:
     ours, theirs = results.last(OURS), results.last(baseline)
     known = ~np.isnan(task_means(ours) - task_means(theirs))
-    claim, where = (
-        "MVI(2) is better on the whole",
-        f"{known.sum()} of {known.size} games against {baseline}",
-    )
+    claim = "MVI(2) is better on the whole"
+    where = f"{known.sum()} of {known.size} games against {baseline}"
     if not known.any():
         return Finding(claim, where, "no game has scores of both", None)
     chance = more_often(ours[:, known], theirs[:, known])

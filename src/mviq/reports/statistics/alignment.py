@@ -109,8 +109,7 @@ def align(
     cut after step 20, where Catch-v0, seed 1 ends: 1 of 3 points
     """
     check_choice("unequal", unequal, get_args(Unequal))
-    runs, notes = _by_task_and_seed(records, tasks, seeds)
-    order = _ordered(tasks, (task for task, _ in runs)), _ordered(seeds, (seed for _, seed in runs))
+    runs, order, notes = _by_task_and_seed(records, tasks, seeds)
     steps = _grid(grid, runs.values())
     if unequal == "keep":
         notes += _lacks(steps, runs.values())
@@ -151,26 +150,24 @@ def comparable(algorithms: Mapping[str, Aligned]) -> dict[str, Aligned]:
 
 def _by_task_and_seed(
     records: Iterable[RunCurve], tasks: Sequence[str], seeds: Sequence[int]
-) -> tuple[dict[tuple[str, int], RunCurve], list[str]]:
+) -> tuple[dict[tuple[str, int], RunCurve], tuple[tuple[str, ...], tuple[int, ...]], list[str]]:
+    """Return the runs by place, the tasks and seeds there are or should be, and what is missing."""
     runs: dict[tuple[str, int], RunCurve] = {}
-    notes: list[str] = []
     for run in records:
         if (run.task, run.seed) in runs:
             raise ValueError(f"records must have each task and seed once, got {_name(run)} twice")
         runs[run.task, run.seed] = run
     empty = [place for place, run in runs.items() if run.steps.size == 0]
-    notes += [f"{_name(runs.pop(place))} recorded nothing" for place in empty]
+    notes = [f"{_name(runs.pop(place))} recorded nothing" for place in empty]
     if not runs:
         raise ValueError("records must have at least one run with a value, got none")
-    places = product(
-        _ordered(tasks, (task for task, _ in runs)), _ordered(seeds, (seed for _, seed in runs))
-    )
-    missing = [place for place in places if place not in runs and place not in empty]
+    order = _ordered(tasks, (task for task, _ in runs)), _ordered(seeds, (seed for _, seed in runs))
+    missing = [place for place in product(*order) if place not in runs and place not in empty]
     notes += [f"no run of {task}, seed {seed}" for task, seed in missing]
     for run in runs.values():
         if np.isnan(run.values).any():
             notes.append(f"{_name(run)} has {np.isnan(run.values).sum()} records without a value")
-    return runs, notes
+    return runs, order, notes
 
 
 def _grid(grid: ArrayLike | int | None, runs: Iterable[RunCurve]) -> Floats:

@@ -43,7 +43,7 @@ def mean(scores: ArrayLike) -> Floats:
     >>> float(mean([[0.0, 1.0, 9.0], [2.0, 1.0, 11.0]]))
     4.0
     """
-    return _mean_over_tasks(task_means(scores))
+    return np.asarray(task_means(scores).mean(axis=-1))
 
 
 def median(scores: ArrayLike) -> Floats:
@@ -114,7 +114,8 @@ def probability_of_improvement(new: ArrayLike, baseline: ArrayLike) -> Floats:
     left, right = x[..., :, None, :], y[..., None, :, :]
     wins = (left > right).sum(axis=(-3, -2)) + (left == right).sum(axis=(-3, -2)) / 2
     pairs = (~np.isnan(x)).sum(axis=-2) * (~np.isnan(y)).sum(axis=-2)  # NaN never wins nor ties
-    return _mean_over_tasks(np.where(pairs > 0, wins / np.maximum(pairs, 1), np.nan))
+    shares = np.where(pairs > 0, wins / np.maximum(pairs, 1), np.nan)
+    return np.asarray(shares.mean(axis=-1))
 
 
 def percent_improvement(new: ArrayLike, baseline: ArrayLike, *, floor: float = 0.0) -> Floats:
@@ -193,10 +194,6 @@ def _mean_over_runs(scores: Floats) -> Floats:
     count = present.sum(axis=-2)
     total = np.where(present, scores, 0.0).sum(axis=-2)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
-
-
-def _mean_over_tasks(values: Floats) -> Floats:
-    return np.asarray(values.mean(axis=-1))
 
 
 def _pair(new: ArrayLike, baseline: ArrayLike) -> tuple[Floats, Floats]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,8 +57,8 @@ def summarise(
     """
     chosen = [name for name in AGGREGATES if normalised or name != "optimality gap"]
     return tuple(
-        _row(algorithm, name, as_scores(f"scores of {algorithm}", array), options)
-        for algorithm, array in scores.items()
+        _row(algorithm, name, array, interval(AGGREGATES[name], array, **options))
+        for algorithm, array in _checked(scores).items()
         for name in chosen
     )
 
@@ -71,29 +72,20 @@ def improvements(scores: Mapping[str, ArrayLike], baseline: str, **options: Any)
     """
     if baseline not in scores:
         raise ValueError(f"baseline must be one of {', '.join(scores)}, got {baseline!r}")
-    against = as_scores(f"scores of {baseline}", scores[baseline])
+    statistic, checked = f"probability of improvement over {baseline}", _checked(scores)
+    bounded = partial(interval, probability_of_improvement, **{"bounds": (0.0, 1.0), **options})
     return tuple(
-        _row(
-            algorithm,
-            f"probability of improvement over {baseline}",
-            as_scores(f"scores of {algorithm}", array),
-            options,
-            against,
-        )
-        for algorithm, array in scores.items()
+        _row(algorithm, statistic, array, bounded(array, checked[baseline]))
+        for algorithm, array in checked.items()
         if algorithm != baseline
     )
 
 
-def _row(
-    algorithm: str, statistic: str, scores: Floats, options: Mapping[str, Any], *against: Floats
-) -> Row:
-    if against:
-        estimated = interval(
-            probability_of_improvement, scores, *against, **{"bounds": (0.0, 1.0), **options}
-        )
-    else:
-        estimated = interval(AGGREGATES[statistic], scores, **options)
+def _checked(scores: Mapping[str, ArrayLike]) -> dict[str, Floats]:
+    return {name: as_scores(f"scores of {name}", array) for name, array in scores.items()}
+
+
+def _row(algorithm: str, statistic: str, scores: Floats, estimated: Interval) -> Row:
     present = ~np.isnan(scores)
     return Row(
         algorithm=algorithm,
