@@ -34,7 +34,11 @@ SETTINGS = (
 def make(data: StudyData) -> Reproduction:
     """Draw the surface over α and τ in each game, and test which point is the best."""
     results = learning(data)
-    scores = {point: results.last(label) for point, label in _points(data).items()}
+    labels: dict[Point, str] = {
+        (float(run.settings["munchausen_alpha"]), float(run.settings["temperature"])): run.label
+        for run in data.runs
+    }
+    scores = {point: results.last(label) for point, label in labels.items()}
     means = {point: task_means(own) for point, own in scores.items()}
     rows = [
         (env, *point, float(own[i]))
@@ -48,13 +52,6 @@ def make(data: StudyData) -> Reproduction:
     ]
     figure = draw(results.envs, means)
     return Reproduction("sweep", figure, table, (*SETTINGS, *results.notes), findings)
-
-
-def _points(data: StudyData) -> dict[Point, str]:
-    return {
-        (float(run.settings["munchausen_alpha"]), float(run.settings["temperature"])): run.label
-        for run in data.runs
-    }
 
 
 @in_style

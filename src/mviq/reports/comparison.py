@@ -138,7 +138,9 @@ def compare(study: StudyData, choices: ReportChoices) -> Comparison:
     choices.check()
     study = restricted(study, choices.only, choices.without)
     environments = gather(study, choices.metric, choices.which)
-    _check_measured(study, choices, environments)
+    if not environments and any(counts(run, choices.which) for run in study.runs):
+        other = "train" if choices.metric == "eval" else "eval"
+        raise ValueError(f"no run has {SCORES[choices.metric]}: use --metric {other}")
     labels = tuple(label for label in study.labels if any(label in e.curves for e in environments))
     scored = {e.env: tuple(e.curves) for e in environments}
     ranked, kept = complete(scored, labels)
@@ -164,15 +166,6 @@ def compare(study: StudyData, choices: ReportChoices) -> Comparison:
             *(note for e in environments for note in e.notes),
         ),
     )
-
-
-def _check_measured(
-    study: StudyData, choices: ReportChoices, environments: Sequence[Environment]
-) -> None:
-    if environments or not any(counts(run, choices.which) for run in study.runs):
-        return
-    other = "train" if choices.metric == "eval" else "eval"
-    raise ValueError(f"no run has {SCORES[choices.metric]}: use --metric {other}")
 
 
 def counts(run: Run, which: Which = "ended") -> bool:
