@@ -51,11 +51,6 @@ class GameImprovements:
     percent: Interval
     notes: tuple[str, ...]
 
-    @property
-    def where(self) -> str:
-        """Return what was compared."""
-        return f"{len(self.games)} games against {self.baseline}"
-
 
 def make(data: StudyData) -> Reproduction:
     """Draw the bars, sorted, and count them."""
@@ -171,8 +166,9 @@ def _share(
     level: float,
 ) -> Finding:
     """Test that a share of the games lies above a level."""
+    where = f"{len(over.games)} games against {over.baseline}"
     if not over.games:
-        return Finding(claim, over.where, "no game has a number", None)
+        return Finding(claim, where, "no game has a number", None)
 
     def estimator(new: Floats, old: Floats) -> Floats:
         # The floor: where seeds drawn again have a baseline of zero, the sign still counts.
@@ -180,4 +176,4 @@ def _share(
 
     share = interval(estimator, *unitless(over.ours, over.theirs), bounds=bounds)
     measured = f"{_counts(over.percent.estimate)}; {what} {in_words(share)}"
-    return Finding(claim, over.where, measured, above(share, level))
+    return Finding(claim, where, measured, above(share, level))

@@ -82,17 +82,13 @@ class Diagnostics:
             if policies:
                 basic = basic._replace(**_policy_measures(mdp, algorithm, previous, state))
             if values:
-                basic = basic._replace(**_exact_values(mdp, algorithm, state))
+                own = policy_of(algorithm, state.q_values, state.prior).numpy()
+                best = greedy_policy(state.q_values.numpy())
+                basic = basic._replace(
+                    greedy_value=float(mdp.start @ policy_values(mdp, best)),
+                    policy_value=float(mdp.start @ policy_values(mdp, own)),
+                )
         return basic
-
-
-def _exact_values(mdp: MDP, algorithm: Algorithm, state: State) -> dict[str, Any]:
-    own = policy_of(algorithm, state.q_values, state.prior).numpy()
-    best = greedy_policy(state.q_values.numpy())
-    return {
-        "greedy_value": float(mdp.start @ policy_values(mdp, best)),
-        "policy_value": float(mdp.start @ policy_values(mdp, own)),
-    }
 
 
 def _policy_measures(

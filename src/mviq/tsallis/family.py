@@ -128,8 +128,9 @@ class Family:
     def term(self, form: Form, q_values: Tensor, at: Evaluation) -> Tensor:
         """Return m in one of its forms for every action."""
         gap = q_values - at.soft_maximum.unsqueeze(-1)
-        if form == "gap":
-            return gap
+        return gap if form == "gap" else self._log_term(form, q_values, gap, at)
+
+    def _log_term(self, form: Form, q_values: Tensor, gap: Tensor, at: Evaluation) -> Tensor:
         if form == "naive_log":
             return self.temperature * log_q_physics(at.policy.clamp(min=NAIVE_FLOOR), self.q)
         if self.policy_method == "taylor" and form == "log":

@@ -29,12 +29,12 @@ class Statement:
     """The place in the paper."""
     claim: str
     """What is printed, in our words."""
+    convention: Convention = "both"
+    """The convention of q in which the claim is printed; ``both`` where it reads the same."""
     where: str
     """For which q, and under which conditions, it was measured."""
     residual: float
     """The violation of the corrected statement; of the printed one if none is needed."""
-    convention: Convention = "both"
-    """The convention of q in which the claim is printed; ``both`` where it reads the same."""
     tolerance: float = 1e-12
     """The largest residual that rounding explains."""
     printed_residual: float | None = None

@@ -53,13 +53,9 @@ class Interval:
     def __str__(self) -> str:
         if np.ndim(self.estimate):
             return repr(self)
-        estimate, low, high = map(_digits, (self.estimate, self.low, self.high))
+        numbers = (self.estimate, self.low, self.high)
+        estimate, low, high = (f"{x:.0f}" if abs(x) >= 1000 else f"{x:.3g}" for x in numbers)
         return f"{estimate} [{low}, {high}]"
-
-
-def _digits(value: float) -> str:
-    """Return three digits of a number, and all before its point."""
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def interval(

@@ -40,23 +40,20 @@ class Trials:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         try:
             _mend(file)
-            self._study = self._opened(file)
+            self._study = optuna.create_study(
+                storage=JournalStorage(JournalFileBackend(str(file))),
+                study_name=search.study.name,
+                sampler=_PLAIN,
+                pruner=_pruner(search),
+                direction="maximize",
+                load_if_exists=True,
+            )
         except UNREADABLE as error:
             raise ValueError(f"{file} is damaged: {error!r}") from None
         self._settle(file)
         for trial in self.kept():
             if trial.params.keys() != self._distributions.keys():  # killed while it was proposed
                 self._study.tell(trial.number, state=TrialState.FAIL)
-
-    def _opened(self, file: Path) -> optuna.Study:
-        return optuna.create_study(
-            storage=JournalStorage(JournalFileBackend(str(file))),
-            study_name=self._search.study.name,
-            sampler=_PLAIN,
-            pruner=_pruner(self._search),
-            direction="maximize",
-            load_if_exists=True,
-        )
 
     def _settle(self, file: Path) -> None:
         """Store the definition of the search; a search with another one cannot continue it."""
