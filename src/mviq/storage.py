@@ -1,10 +1,13 @@
 """Files that are there whole or not at all, whenever the process or the machine goes down."""
 
 import hashlib
+import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 @contextmanager
@@ -51,6 +54,22 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def json_bytes(content: Any, indent: int) -> bytes:
+    """Return a JSON file; what is not a number becomes null, infinity the text ``"inf"``."""
+    text = json.dumps(_plain(content), indent=indent, ensure_ascii=False, allow_nan=False)
+    return (text + "\n").encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
+
+
 def check_writable(directory: Path) -> None:
     """Raise OSError unless files can be written into the directory, existing or still to be made.
 
@@ -81,7 +100,7 @@ def write_files(contents: Mapping[str, bytes], directory: Path, force: bool = Fa
         if (directory / name).exists() and (directory / name).read_bytes() != content
     ]
     if stale and not force:
-        raise FileExistsError(f"{stale[0]} exists with other content; use --force to replace it")
+        raise FileExistsError(f"{stale[0]} exists with other content")
     for name, content in contents.items():
         if not (directory / name).exists() or directory / name in stale:
             write_durably(directory / name, content)

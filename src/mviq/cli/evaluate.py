@@ -107,7 +107,6 @@ def described(episodes: "Sequence[Episode]") -> dict[str, Any]:
 
 
 def _print_table(config: "Config", steps: int, results: dict[str, dict[str, Any]]) -> None:
-
     episodes = len(results["greedy"]["returns"])
     title = f"{config.env}, {config.algorithm}, q = {config.q:g}: {episodes} episodes, step {steps}"
     table = Table("acting", "mean return", "95 % interval", "median", "min", "max", title=title)

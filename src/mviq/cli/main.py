@@ -91,4 +91,6 @@ def _explanation(error: Exception) -> str | None:
 
     if isinstance(error, OSError) and error.filename is not None:
         return f"cannot use {error.filename}: {error.strerror}"
+    if isinstance(error, FileExistsError):  # what write_files would not replace
+        return f"{error}; use --force to replace it"
     return str(error) if isinstance(error, ValueError | RunError | OSError) else None

@@ -34,8 +34,7 @@ def _description() -> str:
     generators = {
         name: f"{entry.summary} ({', '.join(entry.settings)})" for name, entry in GENERATORS.items()
     }
-    algorithms = {name: entry.summary for name, entry in ALGORITHMS.items()}
-    algorithms[ANY] = "no name: any q, α, form, clip and entropy weight"
+    algorithms = {**ALGORITHMS, ANY: "no name: any q, α, form, clip and entropy weight"}
     return f"""\
 Solve a finite MDP and say how it ended: converged, cycling, diverged or stopped at the limit.
 

@@ -1,9 +1,7 @@
 """What ``mviq solve`` shows and writes."""
 
 import argparse
-import csv
 import io
-import json
 import math
 import sys
 from dataclasses import asdict, dataclass, field
@@ -13,7 +11,9 @@ import numpy as np
 from rich.console import Console
 
 from mviq.cli.common import text_table
+from mviq.drawing.panels import csv_bytes
 from mviq.drawing.style import render
+from mviq.storage import json_bytes
 from mviq.tabular import MDP, Algorithm, Diagnostics, Record, Solution
 from mviq.tabular.plots import convergence_figure, policy_figure
 
@@ -98,7 +98,7 @@ def job_files(job: Job) -> dict[str, bytes]:
     """Return the files of ``--out`` by name: JSON, CSV, NumPy arrays and pictures."""
     convergence = convergence_figure(job.runs, job.title, job.optimum)
     contents = {
-        "summary.json": _json(_summary(job)),
+        "summary.json": json_bytes(_summary(job), indent=2),
         "history.csv": _history(job.runs),
         **{_solution_name(job.algorithms[label]): _arrays(run) for label, run in job.runs.items()},
         "convergence.png": render(convergence, "png"),
@@ -108,31 +108,14 @@ def job_files(job: Job) -> dict[str, bytes]:
     return contents
 
 
-def _json(summary: dict[str, Any]) -> bytes:
-    """Return JSON; what is not a number becomes null, infinity the text ``"inf"``."""
-    text = json.dumps(_plain(summary), indent=2, ensure_ascii=False, allow_nan=False)
-    return (text + "\n").encode()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
-    return value
-
-
 def _history(runs: dict[str, Solution]) -> bytes:
     """Return one row per iteration and run; a field that was not computed is empty."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["run", *Record._fields])
-    for label, run in runs.items():
-        for record in run.history:
-            writer.writerow([label, *("" if math.isnan(field) else field for field in record)])
-    return text.getvalue().encode()
+    rows = [
+        (label, *("" if math.isnan(field) else str(field) for field in record))
+        for label, run in runs.items()
+        for record in run.history
+    ]
+    return csv_bytes(("run", *Record._fields), rows)
 
 
 def _arrays(run: Solution) -> bytes:

@@ -109,7 +109,6 @@ def _as_data(statements: "Sequence[Statement]") -> dict[str, object]:
 
 
 def _print_table(statements: "Sequence[Statement]") -> None:
-
     console = Console(highlight=False)
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
         console = Console(highlight=False, width=_PIPED_WIDTH)
@@ -118,7 +117,6 @@ def _print_table(statements: "Sequence[Statement]") -> None:
 
 
 def _table(statements: "Sequence[Statement]") -> Table:
-
     table = Table(box=box.SIMPLE_HEAD, show_lines=True, expand=True)
     table.add_column("statement", ratio=4, overflow="fold")
     for heading, ratio in (("the paper's claim", 6), ("as printed", 5), ("what is true", 6)):

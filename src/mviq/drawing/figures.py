@@ -13,7 +13,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
-from mviq.drawing.panels import Array, FigureData, Kind, Maths, Panel, Series, value_range
+from mviq.arrays import Floats
+from mviq.drawing.panels import FigureData, Kind, Maths, Panel, Series, value_range
 from mviq.drawing.style import Look, in_style, short_names
 
 Looks = Mapping[str, Look]
@@ -58,7 +59,7 @@ def panel_grid(
     return figure, list(axes[:count])
 
 
-def heat_map(axes: Axes, values: Array, columns: Sequence[str], rows: Sequence[str]) -> AxesImage:
+def heat_map(axes: Axes, values: Floats, columns: Sequence[str], rows: Sequence[str]) -> AxesImage:
     """Draw values ``(rows, columns)``, the first row at the bottom; a missing one is a dash."""
     drawn = axes.imshow(values, origin="lower", aspect="auto", cmap="viridis")
     axes.grid(False)
@@ -92,17 +93,16 @@ def _places(panel: Panel, looks: Looks) -> list[str]:
 def _legend(figure: Figure, data: FigureData, looks: Looks) -> None:
     """Add a legend below the panels, with the height that it needs."""
     seen = [looks[label] for label in data.labels]
-    handles = [_handle(data.kind, look) for look in seen]
+    handles: list[Artist] = [
+        Patch(color=look.colour) if data.kind == "bars" else Line2D([], [], **look.line)
+        for look in seen
+    ]
     names = [_literal(look.name) for look in seen]
     longest = max(map(len, names))
     columns = max(1, min(len(names), int(15 * figure.get_figwidth() / (longest + 6))))
     rows = math.ceil(len(names) / columns)
     figure.set_figheight(figure.get_figheight() + _LEGEND_ROW * (rows + 1))
     figure.legend(handles, names, loc="outside lower center", ncols=columns, handlelength=3.2)
-
-
-def _handle(kind: Kind, look: Look) -> Artist:
-    return Patch(color=look.colour) if kind == "bars" else Line2D([], [], **look.line)
 
 
 def _literal(text: str) -> str:

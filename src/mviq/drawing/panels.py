@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array: TypeAlias = NDArray[np.float64]
+from mviq.arrays import Floats
+
 Cell: TypeAlias = str | int | float | None
 Kind: TypeAlias = Literal["curves", "bars", "intervals"]
 SHARES = (-0.02, 1.02)  # an axis for probabilities
@@ -26,13 +26,13 @@ class Series:
     """What one label has in a panel: a number with its interval at every place."""
 
     label: str
-    x: Array | tuple[str, ...]
+    x: Floats | tuple[str, ...]
     """Numbers on an axis, or names of groups of bars."""
-    y: Array
-    low: Array
-    high: Array
+    y: Floats
+    low: Floats
+    high: Floats
     """The ends of the interval, NaN where it is not known."""
-    runs: Array | None = None
+    runs: Floats | None = None
     """Single runs ``(runs, places)``, drawn instead of the interval where it would be too wide to
     be of use; None: the interval is drawn."""
     dotted: bool = False
@@ -107,7 +107,7 @@ def value_range(panel: Panel) -> tuple[float, float]:
     return low - padding, high + padding
 
 
-def _extent(values: Array) -> tuple[float, float]:
+def _extent(values: Floats) -> tuple[float, float]:
     known = values[~np.isnan(values)]
     return (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
 

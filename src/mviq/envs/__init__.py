@@ -1,11 +1,9 @@
 """Environments by their Gymnasium id: classic control, MinAtar and Atari."""
 
 from mviq.env_families import register_minatar
-from mviq.envs.atari import PROTOCOLS, AtariVecEnv, Protocol
 from mviq.envs.by_id import make
 from mviq.envs.ids import game_of, known_ids
-from mviq.envs.minatar import MinAtarEnv
 
-__all__ = ["PROTOCOLS", "AtariVecEnv", "MinAtarEnv", "Protocol", "game_of", "known_ids", "make"]
+__all__ = ["game_of", "known_ids", "make"]
 
 register_minatar()

@@ -21,7 +21,8 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecTransposeImage
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
-Array = np.ndarray[Any, Any]
+from mviq.arrays import Array
+
 Backend = Literal["auto", "vector", "wrappers"]
 MOST_FRAMES = 108_000  # half an hour of play
 

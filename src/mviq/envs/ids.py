@@ -76,7 +76,9 @@ def _closest(wanted: str, known: list[str]) -> list[str]:
     """Return the nearest names, each in its newest version; the namespace may be wrong."""
     newest: dict[str, str] = {}
     for env_id in known:
-        if not _is_old_atari(env_id) or "noframeskip" in wanted.lower():
+        spec = gym.registry[env_id]
+        old_atari = _registered_as(spec) is ATARI and spec.namespace is None
+        if not old_atari or "noframeskip" in wanted.lower():
             newest[_bare(env_id)] = max(newest.get(_bare(env_id), ""), env_id, key=_version)
     likeness = {name: _likeness(_bare(wanted), name) for name in newest}
     enough = max(_CUTOFF, 0.8 * max(likeness.values(), default=0.0))
@@ -97,11 +99,6 @@ def _bare(env_id: str) -> str:
 def _version(env_id: str) -> int:
     version = re.search(r"-v(\d+)$", env_id)
     return int(version[1]) if version else -1
-
-
-def _is_old_atari(env_id: str) -> bool:
-    spec = gym.registry[env_id]
-    return _registered_as(spec) is ATARI and spec.namespace is None
 
 
 def _registered_as(spec: Any) -> EnvFamily:

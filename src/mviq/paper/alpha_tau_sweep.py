@@ -13,13 +13,13 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
+from mviq.arrays import Floats
 from mviq.drawing.figures import heat_map, panel_grid
 from mviq.drawing.style import ORANGE, in_style
 from mviq.paper.learning import above, difference, in_words, learning
 from mviq.paper.reproduction import Data, Finding, Reproduction
 from mviq.reports.reading import StudyData
 from mviq.reports.statistics import mean, task_means
-from mviq.reports.statistics.score_checks import Array
 
 Point = tuple[float, float]
 """α and τ."""
@@ -34,7 +34,11 @@ SETTINGS = (
 def make(data: StudyData) -> Reproduction:
     """Draw the surface over α and τ in each game, and test which point is the best."""
     results = learning(data)
-    scores = {point: results.last(label) for point, label in _points(data).items()}
+    labels: dict[Point, str] = {
+        (float(run.settings["munchausen_alpha"]), float(run.settings["temperature"])): run.label
+        for run in data.runs
+    }
+    scores = {point: results.last(label) for point, label in labels.items()}
     means = {point: task_means(own) for point, own in scores.items()}
     rows = [
         (env, *point, float(own[i]))
@@ -50,15 +54,8 @@ def make(data: StudyData) -> Reproduction:
     return Reproduction("sweep", figure, table, (*SETTINGS, *results.notes), findings)
 
 
-def _points(data: StudyData) -> dict[Point, str]:
-    return {
-        (float(run.settings["munchausen_alpha"]), float(run.settings["temperature"])): run.label
-        for run in data.runs
-    }
-
-
 @in_style
-def draw(envs: Sequence[str], means: Mapping[Point, Array]) -> Figure:
+def draw(envs: Sequence[str], means: Mapping[Point, Floats]) -> Figure:
     """Draw the surface of each game."""
     figure, panels = panel_grid(len(envs), width=4.2, height=3.4)
     for i, (env, axes) in enumerate(zip(envs, panels, strict=True)):
@@ -79,7 +76,7 @@ def _surface(axes: Axes, means: Mapping[Point, float]) -> AxesImage:
     return drawn
 
 
-def _best(env: str, scores: dict[Point, Array]) -> Finding:
+def _best(env: str, scores: dict[Point, Floats]) -> Finding:
     """Test that the paper's choice is above the best of the other points that have a score."""
     others = {
         point: float(mean(own))

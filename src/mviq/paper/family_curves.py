@@ -7,14 +7,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from numpy.typing import NDArray
 from torch import Tensor
 
+from mviq.arrays import Floats
 from mviq.drawing.style import BLUE, ORANGE
 from mviq.paper.looks import LOOK_OF_Q
 from mviq.paper.reproduction import Data
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

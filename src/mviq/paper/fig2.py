@@ -132,6 +132,8 @@ def _nearest_gaussians() -> list[FamilyCurve]:
 
 def findings(curves: Sequence[FamilyCurve]) -> list[Finding]:
     """Test each claim of the caption."""
+    values = boltzmann(actions())
+    size = int(support(values, LARGE, TEMPERATURE).sum())
     return [
         _kl_at_one(curves),
         _one_divergence(curves),
@@ -140,8 +142,8 @@ def findings(curves: Sequence[FamilyCurve]) -> list[Finding]:
         _covers("the policy (1st argument)", curves, "width_as_policy"),
         _truncation_grows(curves),
         _no_truncation_in_physics(),
-        _some_temperature_does_it(),
-        _printed_temperature_does_it(),
+        _same_support(values, temperature_that_keeps(values, size), "some τ"),
+        _same_support(values, TEMPERATURE / (LARGE - 1), "τ/(q−1), Theorem 1"),
     ]
 
 
@@ -225,17 +227,6 @@ def temperature_that_keeps(values: Tensor, size: int) -> float:
     best = values.sort(descending=True).values
     last_kept, first_cut = ((best[:size] - best[k]).sum().item() for k in (size - 1, size))
     return (last_kept + first_cut) / 2
-
-
-def _some_temperature_does_it() -> Finding:
-    values = boltzmann(actions())
-    size = int(support(values, LARGE, TEMPERATURE).sum())
-    return _same_support(values, temperature_that_keeps(values, size), "some τ")
-
-
-def _printed_temperature_does_it() -> Finding:
-    values = boltzmann(actions())
-    return _same_support(values, TEMPERATURE / (LARGE - 1), "τ/(q−1), Theorem 1")
 
 
 def _same_support(values: Tensor, temperature: float, name: str) -> Finding:

@@ -9,11 +9,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from mviq.arrays import Floats
 from mviq.drawing.panels import Maths, Panel, value_range
 from mviq.paper.learning import (
     Learning,
     above,
-    change,
     confidence,
     curve_panel,
     difference,
@@ -25,7 +25,6 @@ from mviq.paper.learning import (
 from mviq.paper.reproduction import Finding, Reproduction
 from mviq.reports.reading import StudyData
 from mviq.reports.statistics import Interval, interval, mean
-from mviq.reports.statistics.score_checks import Array
 
 GAP, RESIDUAL = "tsallis/gap_minus_log", "tsallis/residual"
 TITLES = {GAP: r"$Q-\mathcal{M}_qQ-\ln_q\pi$", RESIDUAL: "$R_q$"}
@@ -66,7 +65,7 @@ def _settles(results: Learning) -> list[Finding]:
     findings = []
     for label in results.curves:
         third, last = _quarter(results, label, 2), _quarter(results, label, 3)
-        moved, end = change(last, third), interval(mean, last)
+        moved, end = interval(mean, last - third), interval(mean, last)
         away = Interval(*(x - CONSTANT for x in (end.estimate, end.low, end.high)))
         said = f"moves by {in_words(moved)}"
         findings.append(Finding("the difference settles", label, said, within(moved, SETTLED)))
@@ -75,12 +74,12 @@ def _settles(results: Learning) -> list[Finding]:
     return findings
 
 
-def _quarter(results: Learning, label: str, number: int) -> Array:
+def _quarter(results: Learning, label: str, number: int) -> Floats:
     """Return each seed's mean over a quarter of its steps, as scores of one task."""
-    curves, steps = results.of(label, results.envs[0]), results.steps(label)
+    curves, steps = results.of(label, results.envs[0]), results.curves[label].steps
     last = steps[-1] * np.array([number, number + 1]) / 4
     inside = (steps > last[0]) & (steps <= last[1])
-    mean: Array = curves[:, inside].mean(axis=1, keepdims=True)
+    mean: Floats = curves[:, inside].mean(axis=1, keepdims=True)
     return mean
 
 

@@ -21,7 +21,6 @@ from mviq.paper.learning import (
 from mviq.paper.reproduction import Finding, Reproduction
 from mviq.reports.reading import StudyData
 from mviq.reports.statistics import task_means
-from mviq.reports.statistics.score_checks import Array
 
 OURS = "MVI(2)"
 SHOWN = 8
@@ -31,8 +30,9 @@ _RIBBON = "mean over seeds of the greedy raw return, ribbon one standard error a
 def selected(data: StudyData) -> Reproduction:
     """Draw the games with the largest improvements over M-VI, and test the claim there."""
     results = learning(data)
-    gains = task_means(results.last(OURS)) - task_means(results.last(M_VI))
-    best_first = [i for i in np.argsort(-gains / _scale(results)) if not np.isnan(gains[i])]
+    ours, theirs = task_means(results.last(OURS)), task_means(results.last(M_VI))
+    gains = (ours - theirs) / np.maximum(np.abs(theirs), 1e-9)  # in units of the baseline's score
+    best_first = [i for i in np.argsort(-gains) if not np.isnan(gains[i])]
     if not best_first:
         raise ValueError(f"no game has scores of both {OURS} and {M_VI}")
     order = [results.envs[i] for i in best_first[:SHOWN]]
@@ -54,11 +54,6 @@ def every(data: StudyData) -> Reproduction:
     return reproduction("fig7", panels, (_RIBBON, *results.notes), findings)
 
 
-def _scale(results: Learning) -> Array:
-    """Return what a difference in a game is measured by: the size of the baseline's score."""
-    return np.maximum(np.abs(task_means(results.last(M_VI))), 1e-9)
-
-
 def _comparison(results: Learning, env: str) -> list[Finding]:
     place = [results.envs.index(env)]
     higher = difference(results.last(OURS)[:, place], results.last(M_VI)[:, place])
@@ -72,10 +67,8 @@ def _comparison(results: Learning, env: str) -> list[Finding]:
 def _better(results: Learning, baseline: str) -> Finding:
     ours, theirs = results.last(OURS), results.last(baseline)
     known = ~np.isnan(task_means(ours) - task_means(theirs))
-    claim, where = (
-        "MVI(2) is better on the whole",
-        f"{known.sum()} of {known.size} games against {baseline}",
-    )
+    claim = "MVI(2) is better on the whole"
+    where = f"{known.sum()} of {known.size} games against {baseline}"
     if not known.any():
         return Finding(claim, where, "no game has scores of both", None)
     chance = more_often(ours[:, known], theirs[:, known])

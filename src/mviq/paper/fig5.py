@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mviq.arrays import Floats
 from mviq.drawing.figures import draw
 from mviq.drawing.panels import FigureData, Panel, Series
 from mviq.drawing.style import looks
@@ -25,7 +26,6 @@ from mviq.reports.statistics import (
     percent_improvement,
     referenced_improvement,
 )
-from mviq.reports.statistics.score_checks import Array
 
 BASELINES = (M_VI, TSALLIS_VI)
 LARGE, DOUBLE, EQUAL = 150.0, 50.0, 20.0
@@ -46,15 +46,10 @@ class GameImprovements:
 
     baseline: str
     games: tuple[str, ...]
-    ours: Array
-    theirs: Array
+    ours: Floats
+    theirs: Floats
     percent: Interval
     notes: tuple[str, ...]
-
-    @property
-    def where(self) -> str:
-        """Return what was compared."""
-        return f"{len(self.games)} games against {self.baseline}"
 
 
 def make(data: StudyData) -> Reproduction:
@@ -126,7 +121,7 @@ def _rows(over: GameImprovements) -> list[tuple[str, str, float, float, float, f
     ]
 
 
-def _referenced(over: GameImprovements) -> Array:
+def _referenced(over: GameImprovements) -> Floats:
     """Return the improvement in percent of the range from random to human play, or NaN."""
     references = [one for env in over.games if (one := reference_of(env)) is not None]
     if not references or len(references) < len(over.games):
@@ -135,7 +130,7 @@ def _referenced(over: GameImprovements) -> Array:
     return referenced_improvement(over.ours, over.theirs, low, high)
 
 
-def _counts(percent: Array) -> str:
+def _counts(percent: Floats) -> str:
     large, double, better = (int((percent > edge).sum()) for edge in (LARGE, DOUBLE, EQUAL))
     worse = int((percent < -EQUAL).sum())
     return (
@@ -147,7 +142,7 @@ def _counts(percent: Array) -> str:
 def _better_than_worse(over: GameImprovements) -> Finding:
     claim = "better in more games than worse"
 
-    def balance(percent: Array) -> Array:
+    def balance(percent: Floats) -> Floats:
         return np.asarray((percent > EQUAL).mean(axis=-1) - (percent < -EQUAL).mean(axis=-1))
 
     return _share(over, claim, "share of better minus share of worse", balance, (-1.0, 1.0), 0.0)
@@ -156,7 +151,7 @@ def _better_than_worse(over: GameImprovements) -> Finding:
 def _doubles(over: GameImprovements) -> Finding:
     claim = "improved by over 100 % in more than half of the games"
 
-    def share(percent: Array) -> Array:
+    def share(percent: Floats) -> Floats:
         return np.asarray((percent > 100).mean(axis=-1))
 
     return _share(over, claim, "share above 100 %", share, (0.0, 1.0), 0.5)
@@ -166,18 +161,19 @@ def _share(
     over: GameImprovements,
     claim: str,
     what: str,
-    of_percent: Callable[[Array], Array],
+    of_percent: Callable[[Floats], Floats],
     bounds: tuple[float, float],
     level: float,
 ) -> Finding:
     """Test that a share of the games lies above a level."""
+    where = f"{len(over.games)} games against {over.baseline}"
     if not over.games:
-        return Finding(claim, over.where, "no game has a number", None)
+        return Finding(claim, where, "no game has a number", None)
 
-    def estimator(new: Array, old: Array) -> Array:
+    def estimator(new: Floats, old: Floats) -> Floats:
         # The floor: where seeds drawn again have a baseline of zero, the sign still counts.
         return of_percent(percent_improvement(new, old, floor=1e-9))
 
     share = interval(estimator, *unitless(over.ours, over.theirs), bounds=bounds)
     measured = f"{_counts(over.percent.estimate)}; {what} {in_words(share)}"
-    return Finding(claim, over.where, measured, above(share, level))
+    return Finding(claim, where, measured, above(share, level))

@@ -9,7 +9,6 @@ from mviq.drawing.panels import Panel, Series
 from mviq.paper.learning import (
     Learning,
     above,
-    change,
     confidence,
     curve_panel,
     difference,
@@ -33,7 +32,14 @@ SETTINGS = ("mean over seeds of the greedy raw return, ribbon the 95 % interval"
 def left(data: StudyData) -> Reproduction:
     """Draw the two learning curves and test that the naive one is flat, and below the other."""
     results = learning(data)
-    findings = [_is_flat(results, "naive"), _is_higher(results, "MVI(2)", "naive")]
+    gain = _gain(results, "naive")
+    lead = difference(results.last("MVI(2)"), results.last("naive"))
+    flat = f"its return changes by {in_words(gain)}"
+    higher = f"it ends higher than naive by {in_words(lead)}"
+    findings = [
+        Finding("the naive curve is flat", "naive", flat, within(gain, FLAT)),
+        Finding("the action gap does better", "MVI(2)", higher, above(lead)),
+    ]
     settings = (*SETTINGS, f"flat: a change below {FLAT:g}", *results.notes)
     return reproduction("fig6-left", [_curves(results)], settings, findings)
 
@@ -41,7 +47,11 @@ def left(data: StudyData) -> Reproduction:
 def right(data: StudyData) -> Reproduction:
     """Draw the learning curves and the last returns of every q, with their intervals."""
     results = learning(data)
-    findings = [_learns(results, label, LEARNT) for label in results.curves]
+    gains = {label: _gain(results, label) for label in results.curves}
+    findings = [
+        Finding("learns", label, f"its return changes by {in_words(gain)}", above(gain, LEARNT))
+        for label, gain in gains.items()
+    ]
     settings = (*SETTINGS, f"learns: a gain above {LEARNT:g}", *results.notes)
     return reproduction("fig6-right", [_curves(results), _ends(results)], settings, findings)
 
@@ -61,21 +71,4 @@ def _ends(results: Learning) -> Panel:
 
 
 def _gain(results: Learning, label: str) -> Interval:
-    return change(results.last(label), results.first(label))
-
-
-def _is_flat(results: Learning, label: str) -> Finding:
-    gain = _gain(results, label)
-    measured = f"its return changes by {in_words(gain)}"
-    return Finding("the naive curve is flat", label, measured, within(gain, FLAT))
-
-
-def _is_higher(results: Learning, label: str, other: str) -> Finding:
-    lead = difference(results.last(label), results.last(other))
-    measured = f"it ends higher than {other} by {in_words(lead)}"
-    return Finding("the action gap does better", label, measured, above(lead))
-
-
-def _learns(results: Learning, label: str, least: float) -> Finding:
-    gain = _gain(results, label)
-    return Finding("learns", label, f"its return changes by {in_words(gain)}", above(gain, least))
+    return interval(mean, results.last(label) - results.curves[label].curves[..., 0])

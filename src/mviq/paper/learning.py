@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mviq.arrays import Floats
 from mviq.drawing.figures import draw
 from mviq.drawing.panels import FigureData, Panel, Series, rows_of
 from mviq.paper.looks import looks_of
@@ -27,7 +28,6 @@ from mviq.reports.statistics import (
     probability_of_improvement,
     task_means,
 )
-from mviq.reports.statistics.score_checks import Array
 from mviq.runs.records import final_score
 
 
@@ -40,23 +40,15 @@ class Learning:
     curves: Mapping[str, Aligned]
     notes: tuple[str, ...]
 
-    def of(self, label: str, env: str) -> Array:
+    def of(self, label: str, env: str) -> Floats:
         """Return the curves ``(seeds, points)`` of a label in an environment."""
         return np.asarray(self.curves[label].curves[:, self.envs.index(env)])
 
-    def steps(self, label: str) -> Array:
-        """Return the steps of a label's points."""
-        return self.curves[label].steps
-
-    def last(self, label: str) -> Array:
+    def last(self, label: str) -> Floats:
         """Return the last scores ``(seeds, environments)``, which reports call final."""
         return final_score(self.curves[label].curves)
 
-    def first(self, label: str) -> Array:
-        """Return the scores of the first point."""
-        return np.asarray(self.curves[label].curves[..., 0])
-
-    def area(self, label: str) -> Array:
+    def area(self, label: str) -> Floats:
         """Return the scores averaged over time, which reward learning early."""
         aligned = self.curves[label]
         return area_under_curve(aligned.curves, aligned.steps)
@@ -78,17 +70,13 @@ def learning(data: StudyData, metric: str = "eval", which: Which = "ended") -> L
     }
     if not known:
         raise ValueError(f"no run has got far enough to say anything of {metric}")
-    unknown = _unknown(next(iter(known.values())))
+    other = next(iter(known.values()))
+    too_early = ("no run has got far enough to be drawn",)
+    unknown = replace(other, curves=np.full_like(other.curves, np.nan), notes=too_early)
     curves = {label: known.get(label, unknown) for label in data.labels}
     notes = [f"{label}: {note}" for label, own in curves.items() for note in own.notes]
     used = [run for run, record in read if record.steps.size]
     return Learning(metric, data.envs, curves, (*_troubles(data, used), *notes))
-
-
-def _unknown(other: Aligned) -> Aligned:
-    """Return curves of the same shape as others, of which no point is known."""
-    curves = np.full_like(other.curves, np.nan)
-    return replace(other, curves=curves, notes=("no run has got far enough to be drawn",))
 
 
 def _troubles(data: StudyData, used: Collection[Run]) -> list[str]:
@@ -106,7 +94,7 @@ def _troubles(data: StudyData, used: Collection[Run]) -> list[str]:
     ]
 
 
-def standard_error(curves: Array) -> Interval:
+def standard_error(curves: Floats) -> Interval:
     """Return the mean of curves ``(seeds, points)``, one standard error below and above."""
     means = task_means(curves)
     count = (~np.isnan(curves)).sum(axis=0)
@@ -116,22 +104,17 @@ def standard_error(curves: Array) -> Interval:
     return Interval(means, means - error, means + error)
 
 
-def confidence(curves: Array, least: float = -math.inf) -> Interval:
+def confidence(curves: Floats, least: float = -math.inf) -> Interval:
     """Return the mean of curves ``(seeds, points)``, never below ``least``, and 95 % intervals."""
     return curve_interval(mean, curves[:, None], bounds=(least, math.inf))
 
 
-def difference(new: Array, old: Array, level: float = 0.95) -> Interval:
+def difference(new: Floats, old: Floats, level: float = 0.95) -> Interval:
     """Return mean(new) − mean(old) with its interval; both have shape ``(seeds, tasks)``."""
     return interval(lambda x, y: mean(x) - mean(y), new, old, level=level)
 
 
-def change(later: Array, earlier: Array) -> Interval:
-    """Return the mean of later − earlier, run by run, with its interval."""
-    return interval(mean, later - earlier)
-
-
-def more_often(new: Array, old: Array) -> Interval:
+def more_often(new: Floats, old: Floats) -> Interval:
     """Return how likely a run of ``new`` is above one of ``old``, with its interval.
 
     With so few runs that chance alone puts all of them on one side in more than 5 % of their
@@ -150,7 +133,7 @@ def more_often(new: Array, old: Array) -> Interval:
     return replace(chance, low=0.0, high=1.0)
 
 
-def unitless(new: Array, old: Array) -> tuple[Array, Array]:
+def unitless(new: Floats, old: Floats) -> tuple[Floats, Floats]:
     """Return scores in units of their spread in each task: points of one game are not another's.
 
     Probabilities and percents do not change, but how much an interval is widened for few runs
@@ -196,13 +179,12 @@ def in_words(number: Interval) -> str:
 
 
 def curve_panel(
-    results: Learning, env: str, labels: Iterable[str], spread: Callable[[Array], Interval]
+    results: Learning, env: str, labels: Iterable[str], spread: Callable[[Floats], Interval]
 ) -> Panel:
     """Return the learning curves of some labels in an environment, with their ribbons."""
     series = []
     for label in labels:
-        shown = spread(results.of(label, env))
-        steps = results.steps(label)
+        shown, steps = spread(results.of(label, env)), results.curves[label].steps
         series.append(Series(label, steps, shown.estimate, shown.low, shown.high))
     return Panel(env, "agent steps", "return", tuple(series))
 

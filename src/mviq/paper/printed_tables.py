@@ -6,7 +6,7 @@ installed for that: the shapes of its observations and actions are enough.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import gymnasium
 import numpy as np
@@ -19,51 +19,45 @@ from mviq.runs.building import make_agent, make_env
 from mviq.runs.config import Config
 from mviq.runs.presets import resolve
 
+Setting: TypeAlias = tuple[str, str, Any]
+"""A line of a table: what it is called there, our field or part, and the value printed."""
 
-class Setting(NamedTuple):
-    """A line of a table: what it is called there, our field or part, and the value printed."""
-
-    printed: str
-    field: str
-    value: Any
-
-
-ALPHA = Setting("α", "munchausen_alpha", 0.9)
+ALPHA = ("α", "munchausen_alpha", 0.9)
 TABLE_1 = (
-    Setting("total steps T", "total_steps", 500_000),
-    Setting("interaction period C", "train_every", 4),
-    Setting("buffer size", "buffer_size", 50_000),
-    Setting("batch size", "batch_size", 128),
-    Setting("Q-network", "layers", ("FC512", "FC512")),
-    Setting("activation units", "activations", ("ReLU",)),
-    Setting("optimizer", "optimizer", "Adam"),
-    Setting("learning rate", "learning_rate", 1e-3),
-    Setting("discount γ", "gamma", 0.99),
-    Setting("ε, from the beginning", "epsilon_start", 0.01),
-    Setting("ε", "epsilon_end", 0.01),
-    Setting("τ", "temperature", 0.03),
+    ("total steps T", "total_steps", 500_000),
+    ("interaction period C", "train_every", 4),
+    ("buffer size", "buffer_size", 50_000),
+    ("batch size", "batch_size", 128),
+    ("Q-network", "layers", ("FC512", "FC512")),
+    ("activation units", "activations", ("ReLU",)),
+    ("optimizer", "optimizer", "Adam"),
+    ("learning rate", "learning_rate", 1e-3),
+    ("discount γ", "gamma", 0.99),
+    ("ε, from the beginning", "epsilon_start", 0.01),
+    ("ε", "epsilon_end", 0.01),
+    ("τ", "temperature", 0.03),
     ALPHA,
 )
-CARTPOLE = (*TABLE_1, Setting("update period I", "target_every", 100))
-ACROBOT = (*TABLE_1, Setting("update period I", "target_every", 2_500))
+CARTPOLE = (*TABLE_1, ("update period I", "target_every", 100))
+ACROBOT = (*TABLE_1, ("update period I", "target_every", 2_500))
 TABLE_2 = (
-    Setting("total steps T", "total_steps", 50_000_000),
-    Setting("interaction period C", "train_every", 4),
-    Setting("buffer size", "buffer_size", 1_000_000),
-    Setting("batch size", "batch_size", 32),
-    Setting("update period I", "target_every", 8_000),
-    Setting("Q-network", "layers", ("Conv32 8×8/4", "Conv64 4×4/2", "Conv64 3×3/1", "FC512")),
-    Setting("activation units", "activations", ("ReLU",)),
-    Setting("optimizer", "optimizer", "Adam"),
-    Setting("learning rate", "learning_rate", 1e-4),
-    Setting("discount γ", "gamma", 0.99),
-    Setting("ε at first", "epsilon_start", 1.0),
-    Setting("ε at last", "epsilon_end", 0.01),
-    Setting("share of learning", "epsilon_fraction", 0.1),
+    ("total steps T", "total_steps", 50_000_000),
+    ("interaction period C", "train_every", 4),
+    ("buffer size", "buffer_size", 1_000_000),
+    ("batch size", "batch_size", 32),
+    ("update period I", "target_every", 8_000),
+    ("Q-network", "layers", ("Conv32 8×8/4", "Conv64 4×4/2", "Conv64 3×3/1", "FC512")),
+    ("activation units", "activations", ("ReLU",)),
+    ("optimizer", "optimizer", "Adam"),
+    ("learning rate", "learning_rate", 1e-4),
+    ("discount γ", "gamma", 0.99),
+    ("ε at first", "epsilon_start", 1.0),
+    ("ε at last", "epsilon_end", 0.01),
+    ("share of learning", "epsilon_fraction", 0.1),
 )
-MVI_2 = (*TABLE_2, Setting("τ of MVI(q)", "temperature", 10.0), ALPHA)
-M_VI = (*TABLE_2, Setting("τ of M-VI", "temperature", 0.03), ALPHA)
-TSALLIS_VI = (*TABLE_2, Setting("τ of Tsallis-VI", "temperature", 10.0))
+MVI_2 = (*TABLE_2, ("τ of MVI(q)", "temperature", 10.0), ALPHA)
+M_VI = (*TABLE_2, ("τ of M-VI", "temperature", 0.03), ALPHA)
+TSALLIS_VI = (*TABLE_2, ("τ of Tsallis-VI", "temperature", 10.0))
 
 
 def first() -> Reproduction:
@@ -90,13 +84,11 @@ def _table(name: str, columns: Mapping[str, tuple[Sequence[Setting], Config]]) -
     findings, cells = [], []
     for label, (rows, config) in columns.items():
         given = {**asdict(config), **_built(config)}
-        for row in rows:
-            ours = given[row.field]
-            measured = (
-                f"{row.printed}: {_plain(row.value)} there, {row.field} = {_plain(ours)} here"
-            )
-            findings.append(Finding("the preset is the table", label, measured, ours == row.value))
-            cells.append((label, row.printed, _plain(row.value), row.field, _plain(ours)))
+        for printed, field, value in rows:
+            ours = given[field]
+            measured = f"{printed}: {_plain(value)} there, {field} = {_plain(ours)} here"
+            findings.append(Finding("the preset is the table", label, measured, ours == value))
+            cells.append((label, printed, _plain(value), field, _plain(ours)))
     data = Data(("column", "printed as", "printed", "field", "preset"), cells)
     settings = ("where the table is silent, 'mviq train ENV --explain' gives our source",)
     return Reproduction(name, None, data, settings, findings)

@@ -9,18 +9,19 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
+from mviq.arrays import Floats
 from mviq.reports.reading import SCORES, Run, StudyData
 from mviq.reports.scales import Scale, scale_of
 from mviq.reports.selection import baseline_of, complete, left_out, restricted, some, wishes
 from mviq.reports.statistics import Aligned, align, area_under_curve, comparable
-from mviq.reports.statistics.score_checks import Array, check_at_least, check_choice
+from mviq.reports.statistics.score_checks import check_at_least, check_choice
 from mviq.runs.records import ScoreKind, final_score
 
 Which: TypeAlias = Literal["ended", "finished", "all"]
 FEW_RUNS = 5  # docs/statistics.md: fewer are for a look, not for a comparison
 
 
-def area(curves: Array, steps: Array) -> Array:
+def area(curves: Floats, steps: Floats) -> Floats:
     """Return the time average of each curve ``(runs, points)``; of one point it is that point."""
     return curves[:, 0] if steps.size == 1 else area_under_curve(curves[:, None], steps)[:, 0]
 
@@ -59,8 +60,8 @@ class Environment:
     """The learning curves of every label that has some in one environment, on one grid."""
 
     env: str
-    steps: Array
-    curves: Mapping[str, Array]
+    steps: Floats
+    curves: Mapping[str, Floats]
     """``(runs, points)`` by label: a row for every planned seed, NaN where its run is missing."""
     seeds: Mapping[str, tuple[int, ...]]
     notes: tuple[str, ...]
@@ -68,16 +69,12 @@ class Environment:
     blanks: int
     """How many points were recorded without a finite value."""
 
-    def final(self, label: str, choices: ReportChoices) -> Array:
+    def final(self, label: str, choices: ReportChoices) -> Floats:
         """Return the final score of each run."""
         if choices.last is not None and choices.last > self.steps.size:
             points = f"the {self.steps.size} points of {self.env}"
             raise ValueError(f"last must be at most {points}, got {choices.last}")
         return final_score(self.curves[label], choices.last)
-
-    def area(self, label: str) -> Array:
-        """Return the time average of each run's curve."""
-        return area(self.curves[label], self.steps)
 
 
 @dataclass(frozen=True)
@@ -106,14 +103,12 @@ class Comparison:
         every = len(self.shared) == len(self.study.envs)
         return "all environments" if every else some([e.env for e in self.shared])
 
-    def scaled(self, measure: ScoreKind) -> dict[str, Array]:
+    def scaled(self, measure: ScoreKind) -> dict[str, Floats]:
         """Return scores ``(runs, shared environments)`` by ranked label, on one scale."""
         if not self.shared:
             return {}
-        return {label: self.scale.apply(self._scores(label, measure)) for label in self.ranked}
-
-    def _scores(self, label: str, measure: ScoreKind) -> Array:
-        return self.stacked(label, [self._raw(env, label, measure) for env in self.shared])
+        raw = {x: [self._raw(env, x, measure) for env in self.shared] for x in self.ranked}
+        return {label: self.scale.apply(self.stacked(label, own)) for label, own in raw.items()}
 
     def score(self, run: Run, measure: ScoreKind) -> float:
         """Return the raw score of one run, NaN if it has none."""
@@ -123,10 +118,12 @@ class Comparison:
                 return float(self._raw(env, run.label, measure)[place])
         return np.nan
 
-    def _raw(self, env: Environment, label: str, measure: ScoreKind) -> Array:
-        return env.final(label, self.choices) if measure == "final" else env.area(label)
+    def _raw(self, env: Environment, label: str, measure: ScoreKind) -> Floats:
+        if measure == "final":
+            return env.final(label, self.choices)
+        return area(env.curves[label], env.steps)
 
-    def stacked(self, label: str, columns: Sequence[Array]) -> Array:
+    def stacked(self, label: str, columns: Sequence[Floats]) -> Floats:
         """Return what a label has in each shared environment, ``(seeds, environments, …)``."""
         seeds = [env.seeds[label] for env in self.shared]
         rows = sorted(set().union(*seeds))
@@ -141,7 +138,9 @@ def compare(study: StudyData, choices: ReportChoices) -> Comparison:
     choices.check()
     study = restricted(study, choices.only, choices.without)
     environments = gather(study, choices.metric, choices.which)
-    _check_measured(study, choices, environments)
+    if not environments and any(counts(run, choices.which) for run in study.runs):
+        other = "train" if choices.metric == "eval" else "eval"
+        raise ValueError(f"no run has {SCORES[choices.metric]}: use --metric {other}")
     labels = tuple(label for label in study.labels if any(label in e.curves for e in environments))
     scored = {e.env: tuple(e.curves) for e in environments}
     ranked, kept = complete(scored, labels)
@@ -167,15 +166,6 @@ def compare(study: StudyData, choices: ReportChoices) -> Comparison:
             *(note for e in environments for note in e.notes),
         ),
     )
-
-
-def _check_measured(
-    study: StudyData, choices: ReportChoices, environments: Sequence[Environment]
-) -> None:
-    if environments or not any(counts(run, choices.which) for run in study.runs):
-        return
-    other = "train" if choices.metric == "eval" else "eval"
-    raise ValueError(f"no run has {SCORES[choices.metric]}: use --metric {other}")
 
 
 def counts(run: Run, which: Which = "ended") -> bool:
@@ -219,7 +209,7 @@ def _gather_one(study: StudyData, env: str, metric: str, which: Which) -> Enviro
     )
 
 
-def _planned(aligned: Aligned, seeds: Sequence[int]) -> Array:
+def _planned(aligned: Aligned, seeds: Sequence[int]) -> Floats:
     """Return curves with a row for every planned seed."""
     curves = np.full((len(seeds), aligned.steps.size), np.nan)
     for row, seed in enumerate(seeds):

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from mviq.arrays import Floats
 from mviq.messages import counted
 from mviq.reports.comparison import FEW_RUNS, Comparison
-from mviq.reports.numbers import signed, with_interval
+from mviq.reports.numbers import UNKNOWN, signed, with_interval
 from mviq.reports.statistics import Interval, interquartile_mean, interval
-from mviq.reports.statistics.score_checks import Array
 from mviq.reports.summary_tables import IQM, Summary
 
 SEPARABLE = 4  # with fewer, runs of equal labels lie apart by chance too often to say anything
@@ -30,13 +30,19 @@ class Conclusion:
 
 def conclude(comparison: Comparison, summary: Summary) -> Conclusion:
     """Say what the numbers say, and no more."""
-    ranked = [row.label for row in summary.rows if _height(summary, row.label) is not None]
+    cautions = _cautions(comparison, summary)
+    heights = {row.label: row.numbers.get(IQM, UNKNOWN) for row in summary.rows}
+    ranked = [label for label, height in heights.items() if not np.isnan(height.estimate)]
     if not ranked:
-        return Conclusion(_nothing(comparison), None, (), _cautions(comparison, summary))
+        somewhere = "No environment in which all labels have a score"
+        return Conclusion(
+            somewhere if comparison.environments else "No score yet", None, (), cautions
+        )
     leader = ranked[0]
-    own = _own(comparison, summary, leader)
+    number = with_interval(heights[leader])
+    own = f"Interquartile mean {comparison.scale.unit} of {leader}: {number}."
     if len(ranked) == 1:
-        return Conclusion(f"One label: {leader}", leader, (own,), _cautions(comparison, summary))
+        return Conclusion(f"One label: {leader}", leader, (own,), cautions)
     second = ranked[1]
     difference = _difference(comparison, leader, second)
     decided, why = _decided(difference, _fewest(summary, leader, second))
@@ -45,32 +51,13 @@ def conclude(comparison: Comparison, summary: Summary) -> Conclusion:
     headline = f"{leader} scores highest" if decided else f"{leader} is ahead, but not clearly"
     if difference.estimate == 0:
         headline = f"{leader} and {second} are level"
-    return Conclusion(headline, leader, sentences, _cautions(comparison, summary))
-
-
-def _height(summary: Summary, label: str) -> Interval | None:
-    (row,) = (row for row in summary.rows if row.label == label)
-    number = row.numbers.get(IQM)
-    return None if number is None or np.isnan(number.estimate) else number
-
-
-def _nothing(comparison: Comparison) -> str:
-    if not comparison.environments:
-        return "No score yet"
-    return "No environment in which all labels have a score"
-
-
-def _own(comparison: Comparison, summary: Summary, label: str) -> str:
-    number = _height(summary, label)
-    assert number is not None
-    unit = comparison.scale.unit
-    return f"Interquartile mean {unit} of {label}: {with_interval(number)}."
+    return Conclusion(headline, leader, sentences, cautions)
 
 
 def _difference(comparison: Comparison, leader: str, second: str) -> Interval:
     scores = comparison.scaled("final")
 
-    def estimator(new: Array, old: Array) -> Array:
+    def estimator(new: Floats, old: Floats) -> Floats:
         return interquartile_mean(new) - interquartile_mean(old)
 
     seed = comparison.choices.seed

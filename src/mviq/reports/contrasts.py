@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from mviq.arrays import Floats
 from mviq.drawing.panels import SHARES, FigureData, Panel, Series
 from mviq.drawing.style import looks
 from mviq.env_families import reference_of
@@ -14,7 +15,6 @@ from mviq.reports.statistics import (
     performance_profile,
     referenced_improvement,
 )
-from mviq.reports.statistics.score_checks import Array
 from mviq.reports.summary_tables import GAP
 
 THRESHOLDS = 101
@@ -155,19 +155,16 @@ def _percent(
     """Return the improvement in one environment with its interval."""
     final = {name: environment.final(name, comparison.choices) for name in environment.curves}
     reference = reference_of(environment.env)
+    scores = np.concatenate(list(final.values()))
+    scores = scores[~np.isnan(scores)]
+    spread = float(np.ptp(scores)) if scores.size else 0.0
 
-    def estimator(new: Array, old: Array) -> Array:
+    def estimator(new: Floats, old: Floats) -> Floats:
         if not safe:
             return percent_improvement(new, old)
         if reference is None:
-            return percent_improvement(new, old, floor=_floor(final))
+            return percent_improvement(new, old, floor=FLOOR_SHARE * spread)
         return referenced_improvement(new, old, reference.random, reference.human)
 
     new, old = final[label][:, None], final[baseline][:, None]
     return interval(estimator, new, old, seed=comparison.choices.seed, per_task=True)
-
-
-def _floor(final: dict[str, Array]) -> float:
-    scores = np.concatenate(list(final.values()))
-    scores = scores[~np.isnan(scores)]
-    return FLOOR_SHARE * float(np.ptp(scores)) if scores.size else 0.0

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mviq.arrays import Floats
 from mviq.drawing.panels import FigureData, Panel, Series
 from mviq.reports.comparison import FEW_RUNS, Comparison, Environment, Which, gather, thinned
 from mviq.reports.reading import SCORES
 from mviq.reports.statistics import curve_interval, interquartile_mean, mean
 from mviq.reports.statistics.estimates import Estimator
-from mviq.reports.statistics.score_checks import Array
 from mviq.runs.tables import METRICS
 
 POINTS = 200  # as many as a reader can tell apart
@@ -99,16 +99,12 @@ def _means(environment: Environment, seed: int, least: float = -np.inf) -> tuple
 
 
 def _series(
-    label: str, x: Array, estimator: Estimator, curves: Array, seed: int, least: float = -np.inf
+    label: str, x: Floats, estimator: Estimator, curves: Floats, seed: int, least: float = -np.inf
 ) -> Series:
     band = curve_interval(estimator, curves, seed=seed, resamples=RESAMPLES, bounds=(least, np.inf))
-    return Series(label, x, band.estimate, band.low, band.high, _few_runs(curves))
-
-
-def _few_runs(curves: Array) -> Array | None:
-    """Return the runs of one environment if they are too few for a band, and more than one."""
     runs = curves[~np.isnan(curves).all(axis=(1, 2)), 0]
-    return runs if curves.shape[1] == 1 and 1 < len(runs) < FEW_RUNS else None
+    too_few = curves.shape[1] == 1 and 1 < len(runs) < FEW_RUNS  # for a band
+    return Series(label, x, band.estimate, band.low, band.high, runs if too_few else None)
 
 
 def _spread(panels: Sequence[Panel]) -> str:
@@ -124,13 +120,11 @@ def sample_efficiency(comparison: Comparison) -> FigureData | None:
     """Return the interquartile mean over all runs and environments along training."""
     if not comparison.shared:
         return None
-    x, curves = _on_one_axis(comparison)
-    same = _same_steps(comparison.shared)
+    x, curves, axis = _on_one_axis(comparison)
     series = tuple(
         _series(label, x, interquartile_mean, own, comparison.choices.seed)
         for label, own in curves.items()
     )
-    axis = "agent steps" if same else "% of the training steps"
     panel = Panel("", axis, f"interquartile mean, {comparison.scale.unit}", series)
     caption = (
         f"The interquartile mean of all runs in {comparison.over} along training: higher "
@@ -139,19 +133,17 @@ def sample_efficiency(comparison: Comparison) -> FigureData | None:
     return FigureData("sample-efficiency", "Sample efficiency", caption, (panel,))
 
 
-def _same_steps(environments: tuple[Environment, ...]) -> bool:
-    return all(np.array_equal(e.steps, environments[0].steps) for e in environments)
-
-
-def _on_one_axis(comparison: Comparison) -> tuple[Array, Mapping[str, Array]]:
-    """Return steps, or per cent of them where environments differ, and curves by label."""
+def _on_one_axis(comparison: Comparison) -> tuple[Floats, Mapping[str, Floats], str]:
+    """Return steps, or per cent of them where environments differ, curves by label, and which."""
+    first, *others = (environment.steps for environment in comparison.shared)
     shared = [thinned(environment, POINTS) for environment in comparison.shared]
-    if _same_steps(comparison.shared):
+    same = all(np.array_equal(steps, first) for steps in others)
+    if same:
         x = shared[0].steps
         places = [np.arange(x.size)] * len(shared)
     else:
-        first = max(100 * e.steps[0] / e.steps[-1] for e in shared)
-        x = np.linspace(first, 100, POINTS // 2)
+        start = max(100 * e.steps[0] / e.steps[-1] for e in shared)
+        x = np.linspace(start, 100, POINTS // 2)
         places = [
             np.searchsorted(100 * e.steps / e.steps[-1], x * (1 + 1e-12), side="right") - 1
             for e in shared
@@ -161,4 +153,4 @@ def _on_one_axis(comparison: Comparison) -> tuple[Array, Mapping[str, Array]]:
         own = [e.curves[label][:, at] for e, at in zip(shared, places, strict=True)]
         points_first = np.moveaxis(comparison.stacked(label, own), -1, 0)
         curves[label] = np.moveaxis(comparison.scale.apply(points_first), 0, -1)
-    return x, curves
+    return x, curves, "agent steps" if same else "% of the training steps"

@@ -11,17 +11,7 @@ from mviq.studies.plan import format_value
 _OF_THE_RUN = ("env", "seed", "given")
 
 
-def common_settings(study: StudyData) -> dict[str, str]:
-    """Return the settings that have the same value in every label."""
-    return {name: values[0] for name, values in _by_label(study).items() if len(set(values)) == 1}
-
-
-def differing_settings(study: StudyData) -> dict[str, list[str]]:
-    """Return the settings in which labels differ, with the values of each label."""
-    return {name: values for name, values in _by_label(study).items() if len(set(values)) > 1}
-
-
-def _by_label(study: StudyData) -> dict[str, list[str]]:
+def settings_by_label(study: StudyData) -> dict[str, list[str]]:
     """Return what every label has of each setting; a run that has not begun says only its own."""
     begun = [run for run in study.runs if run.status != "not begun"] or study.runs
     labels = [[run.settings for run in begun if run.label == label] for label in study.labels]

@@ -11,7 +11,6 @@ from mviq.reports.labels import labels_of
 from mviq.reports.statistics import RunCurve
 from mviq.runs.directory import RunDirectory, find_run
 from mviq.runs.records import (
-    Ending,
     StoredStatus,
     evaluation_curve,
     progress_curve,
@@ -100,17 +99,13 @@ def load_study(path: Path) -> StudyData:
         return _load_planned(StudyDirectory(path))
     inside = sorted([*path.glob("*/config.yaml"), *path.glob("runs/*/config.yaml")])
     if inside:
-        return _load_plain(_name_of(path), [RunDirectory(file.parent) for file in inside])
+        whole = path.resolve()
+        name = whole.parent.name if whole.name == "runs" else whole.name
+        return _load_plain(name, [RunDirectory(file.parent) for file in inside])
     single = find_run(path)
     if not single.config_file.is_file():
         raise ValueError(f"{path} is no study and no run: it has no plan.json, config.yaml or runs")
     return _load_plain(single.path.name, [single])
-
-
-def _name_of(path: Path) -> str:
-    """Return the name of a directory with runs: that of the one above if it is called runs."""
-    whole = path.resolve()
-    return whole.parent.name if whole.name == "runs" else whole.name
 
 
 def _load_planned(study: StudyDirectory) -> StudyData:
@@ -129,30 +124,22 @@ def _planned_run(study: StudyDirectory, planned: PlannedRun) -> Run:
         reason = failure.reason + attempts
     begun = directory.config_file.is_file()
     settings = read_settings(directory) if begun else planned.settings
-    where = planned.label, planned.env, planned.seed
-    return _run(directory, *where, settings, read_ending(directory, reason))
+    where, ending = (planned.label, planned.env, planned.seed), read_ending(directory, reason)
+    return Run(planned.run, *where, *ending, settings, read_system(directory), directory)
 
 
 def _load_plain(name: str, directories: Sequence[RunDirectory]) -> StudyData:
     settings = [read_settings(directory) for directory in directories]
     runs = [
-        _run(directory, label, own["env"], own["seed"], own, read_ending(directory))
+        Run(
+            *(directory.path.name, label, own["env"], own["seed"]),
+            *read_ending(directory),
+            *(own, read_system(directory), directory),
+        )
         for label, own, directory in zip(labels_of(settings), settings, directories, strict=True)
     ]
     _check_distinct(runs)
     return StudyData(name, "", None, tuple(sorted(runs, key=lambda r: (r.label, r.env, r.seed))))
-
-
-def _run(
-    directory: RunDirectory,
-    label: str,
-    env: str,
-    seed: int,
-    settings: Mapping[str, Any],
-    ending: Ending,
-) -> Run:
-    name, system = directory.path.name, read_system(directory)
-    return Run(name, label, env, seed, *ending, settings, system, directory)
 
 
 def _check_distinct(runs: Sequence[Run]) -> None:

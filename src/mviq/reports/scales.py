@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mviq.arrays import Floats
 from mviq.env_families import reference_of
 from mviq.reports.statistics import normalised
-from mviq.reports.statistics.score_checks import Array
 
 
 @dataclass(frozen=True)
@@ -17,17 +17,17 @@ class Scale:
     unit: str
     """What a score is called."""
     explanation: str
-    low: Array
-    high: Array
+    low: Floats
+    high: Floats
     has_target: bool
     """Whether 1 is a published target, which the optimality gap needs."""
 
-    def apply(self, scores: Array) -> Array:
+    def apply(self, scores: Floats) -> Floats:
         """Return scores ``(…, runs, environments)`` on the scale."""
         return normalised(scores, self.low, self.high)
 
 
-def scale_of(envs: Sequence[str], finals: Sequence[Array]) -> Scale:
+def scale_of(envs: Sequence[str], finals: Sequence[Floats]) -> Scale:
     """Return the scale for some environments, given the final scores of all runs in each.
 
     >>> scale_of(["CartPole-v1"], [np.array([20.0, 500.0])]).unit
@@ -57,7 +57,7 @@ def scale_of(envs: Sequence[str], finals: Sequence[Array]) -> Scale:
     return Scale("scaled score", explanation, low, high, has_target=False)
 
 
-def _range(scores: Array) -> tuple[float, float]:
+def _range(scores: Floats) -> tuple[float, float]:
     known = scores[~np.isnan(scores)]
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
     return (low, high) if low < high else (low - 0.5, high + 0.5)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from mviq.arrays import Floats
 from mviq.drawing.panels import csv_bytes
 from mviq.reports.comparison import Comparison, Environment, counts
 from mviq.reports.numbers import UNKNOWN
 from mviq.reports.statistics import Interval, interval, mean
-from mviq.reports.statistics.score_checks import Array
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def solved_at(env: str) -> float | None:
     return None if spec is None or spec.reward_threshold is None else float(spec.reward_threshold)
 
 
-def worst_after_success(curve: Array, solved: float) -> float:
+def worst_after_success(curve: Floats, solved: float) -> float:
     """Return the lowest point of a curve after the first that is a success, NaN without one.
 
     >>> worst_after_success(np.array([10.0, 500.0, 90.0, 480.0]), 475.0)
@@ -91,7 +91,7 @@ def _row(
     )
 
 
-def _mean(late: Array, **options: Any) -> Interval:
+def _mean(late: Floats, **options: Any) -> Interval:
     """Return the mean over runs of their means over time."""
     return interval(mean, late.mean(axis=1, keepdims=True), **options) if len(late) else UNKNOWN
 

@@ -1,6 +1,7 @@
 """The tables of a report: the summary by label, scores by environment, every run."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from mviq.reports.statistics import (
     mean,
     summarise,
 )
-from mviq.reports.statistics.score_checks import Array
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,12 @@ class Summary:
     chances: tuple[Row, ...]
 
 
-@dataclass(frozen=True)
-class EnvironmentScore:
+class EnvironmentScore(NamedTuple):
     """The mean final score of one label in one environment."""
 
     label: str
     env: str
     number: Interval
-    runs: int
 
 
 IQM = "interquartile mean"
@@ -61,7 +59,9 @@ def summary(comparison: Comparison) -> Summary:
     """Return the summary: labels by interquartile mean, highest first, those without one last."""
     finals, areas = comparison.scaled("final"), comparison.scaled("area")
     seed = comparison.choices.seed
-    aggregates = _aggregates(comparison, finals)
+    aggregates = summarise(finals, normalised=comparison.scale.has_target, seed=seed)
+    if len(comparison.shared) == 1:  # then the median over environments is the mean
+        aggregates = tuple(row for row in aggregates if row.statistic != "median")
     chances: tuple[Row, ...] = ()
     if comparison.baseline is not None and finals:
         chances = improvements(finals, comparison.baseline, seed=seed)
@@ -75,19 +75,8 @@ def summary(comparison: Comparison) -> Summary:
     rows = [_summary_row(comparison, label, own) for label, own in numbers.items()]
     there = dict.fromkeys(name for own in numbers.values() for name in own)
     columns = tuple(sorted(there, key=lambda name: name != IQM))  # the one to read first
-    return Summary(columns, tuple(sorted(rows, key=_rank)), aggregates, chances)
-
-
-def _aggregates(comparison: Comparison, finals: dict[str, Array]) -> tuple[Row, ...]:
-    target, seed = comparison.scale.has_target, comparison.choices.seed
-    rows = summarise(finals, normalised=target, seed=seed)
-    one = len(comparison.shared) == 1  # then the median over environments is the mean
-    return tuple(row for row in rows if not (one and row.statistic == "median"))
-
-
-def _rank(row: SummaryRow) -> float:
-    height = row.numbers.get(IQM, UNKNOWN).estimate
-    return np.inf if np.isnan(height) else -height
+    rows.sort(key=lambda row: np.nan_to_num(-row.numbers.get(IQM, UNKNOWN).estimate, nan=np.inf))
+    return Summary(columns, tuple(rows), aggregates, chances)
 
 
 def _summary_row(comparison: Comparison, label: str, numbers: dict[str, Interval]) -> SummaryRow:
@@ -105,16 +94,12 @@ def _summary_row(comparison: Comparison, label: str, numbers: dict[str, Interval
 
 def by_environment(comparison: Comparison) -> tuple[EnvironmentScore, ...]:
     """Return the mean final score, raw, of every label in every environment."""
+    choices = comparison.choices
+    scores = [(x, e.env, e.final(x, choices)) for e in comparison.environments for x in e.curves]
     return tuple(
-        _cell(label, environment.env, environment.final(label, comparison.choices), comparison)
-        for environment in comparison.environments
-        for label in environment.curves
+        EnvironmentScore(label, env, interval(mean, own[:, None], seed=choices.seed))
+        for label, env, own in scores
     )
-
-
-def _cell(label: str, env: str, scores: Array, comparison: Comparison) -> EnvironmentScore:
-    number = interval(mean, scores[:, None], seed=comparison.choices.seed)
-    return EnvironmentScore(label, env, number, int((~np.isnan(scores)).sum()))
 
 
 def summary_csv(table: Summary) -> bytes:

@@ -64,7 +64,9 @@ def make_agent(config: Config, env: VecEnv) -> Agent:
         gamma=config.gamma,
         train_freq=config.train_every,
         gradient_steps=config.gradient_steps,
-        **_replay(config),
+        n_steps=config.n_steps,
+        replay_buffer_kwargs={"handle_timeout_termination": config.time_limit == "bootstrap"},
+        **NETWORKS[config.network].replay,
         target_update_interval=config.target_every,
         exploration_initial_eps=config.epsilon_start,
         exploration_final_eps=config.epsilon_end,
@@ -86,12 +88,6 @@ def _learning_rate(config: Config) -> float | LinearSchedule:
     if config.learning_rate_end is None:
         return config.learning_rate
     return LinearSchedule(config.learning_rate, config.learning_rate_end, end_fraction=1.0)
-
-
-def _replay(config: Config) -> dict[str, Any]:
-    stored = {"handle_timeout_termination": config.time_limit == "bootstrap"}
-    own = NETWORKS[config.network].replay
-    return {"n_steps": config.n_steps, "replay_buffer_kwargs": stored, **own}
 
 
 def _policy_kwargs(config: Config) -> dict[str, Any]:

@@ -9,12 +9,12 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from mviq.agents import Agent
 from mviq.agents.acting import step
+from mviq.arrays import Array
 from mviq.processor import threads
 from mviq.runs.building import make_env
 from mviq.runs.config import Config
 from mviq.runs.run_state import undisturbed_randomness
 
-Array = np.ndarray[Any, Any]
 Way = Literal["greedy", "policy"]
 TOGETHER = 10  # episodes played at once
 LONGEST = 27_000  # steps: Atari's half an hour of play; some environments never end by themselves
@@ -112,7 +112,7 @@ def _play_on(agent: Agent, games: list[Game], generator: np.random.Generator, wa
 
 def choose_actions(
     agent: Agent, observations: Any, generator: np.random.Generator, way: Way
-) -> np.ndarray[Any, Any]:
+) -> Array:
     """Return the best actions, or actions drawn from the policy with a generator of its own."""
     q_values = agent.q_values(observations)
     if way == "greedy":

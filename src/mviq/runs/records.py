@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mviq.arrays import Floats
 from mviq.runs.directory import RunDirectory
 from mviq.runs.settings import read_file
 from mviq.runs.tables import read_rows
@@ -20,7 +20,6 @@ from mviq.runs.tables import read_rows
 ScoreKind: TypeAlias = Literal["final", "area"]
 """The mean of the last points of a curve, or its time average."""
 StoredStatus: TypeAlias = Literal["finished", "diverged", "failed", "unfinished", "not begun"]
-Array: TypeAlias = NDArray[np.float64]
 STEP = "time/total_timesteps"
 
 
@@ -80,7 +79,7 @@ def saved_step(run: RunDirectory) -> int:
     return max((int(place.name.removeprefix("step_")) for place in places), default=0)
 
 
-def evaluation_curve(run: RunDirectory, episodes: int = 1) -> tuple[Array, Array]:
+def evaluation_curve(run: RunDirectory, episodes: int = 1) -> tuple[Floats, Floats]:
     """Return the steps of the evaluations and the mean return of each.
 
     An evaluation with fewer than ``episodes`` episodes is left out: it is still being written.
@@ -95,7 +94,7 @@ def evaluation_curve(run: RunDirectory, episodes: int = 1) -> tuple[Array, Array
     return np.array(list(means)), np.array(list(means.values()))
 
 
-def progress_curve(run: RunDirectory, column: str) -> tuple[Array, Array]:
+def progress_curve(run: RunDirectory, column: str) -> tuple[Floats, Floats]:
     """Return the steps at which a column of progress.csv has a value, and the values.
 
     A value that is not finite is NaN.
@@ -110,7 +109,7 @@ def final_points(size: int) -> int:
     return max(1, size // 10)
 
 
-def final_score(curves: Array, points: int | None = None) -> Array:
+def final_score(curves: Floats, points: int | None = None) -> Floats:
     """Return the mean over the last points of curves ``(..., points)``: the final score.
 
     A run with a missing point among them has no score: NaN.

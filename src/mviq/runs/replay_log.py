@@ -17,9 +17,9 @@ from stable_baselines3.common.buffers import ReplayBuffer
 
 from mviq.agents import FrameReplayBuffer
 from mviq.agents.replay_files import buffer_state
+from mviq.arrays import Array
 from mviq.storage import digest, write_durably
 
-Array = np.ndarray[Any, Any]
 SEGMENT_BYTES = 2**27  # of one file, so that writing needs little memory
 _SMALL = ("written", "latest")  # arrays of a buffer that are written over at every step
 

@@ -193,9 +193,8 @@ def config_yaml(config: Config) -> str:
     lines, source = [], sources(config)
     for name, declared in FIELDS.items():
         value = getattr(config, name)
-        plain = list(value) if isinstance(value, tuple) else value
         written = yaml.safe_dump(
-            plain, default_flow_style=True, allow_unicode=True, width=math.inf
+            value, default_flow_style=True, allow_unicode=True, width=math.inf
         ).split("\n")[0]
         lines += [f"# {declared.metadata['help']} ({source[name]})", f"{name}: {written}"]
     return "\n".join(lines) + "\n"

@@ -16,6 +16,7 @@ from gymnasium.error import DependencyNotInstalled
 from stable_baselines3.common.vec_env import VecEnv
 
 from mviq.agents import Agent
+from mviq.arrays import Array
 from mviq.runs.building import make_env
 from mviq.runs.config import Config
 from mviq.runs.directory import RunError
@@ -23,7 +24,6 @@ from mviq.runs.evaluation import Episode, Game, Way, choose_actions
 from mviq.runs.run_state import undisturbed_randomness
 from mviq.storage import appearing
 
-Picture = np.ndarray[Any, Any]
 FRAMES_PER_SECOND = 30
 MOST_FRAMES = 5_000
 LEAST_SIDE = 400  # pixels of a window; the pictures of small games are enlarged
@@ -31,7 +31,7 @@ LEAST_SIDE = 400  # pixels of a window; the pictures of small games are enlarged
 
 def play(
     agent: Agent, config: Config, seed: int, way: Way = "greedy"
-) -> Iterator[tuple[Picture, Episode]]:
+) -> Iterator[tuple[Array, Episode]]:
     """Play one episode, and yield its pictures with the return and length so far."""
     env = make_env(config, 1, seed, evaluation=True, render_mode="rgb_array")
     generator = np.random.default_rng(seed)
@@ -47,7 +47,7 @@ def play(
         env.close()
 
 
-def _picture(env: VecEnv) -> Picture:
+def _picture(env: VecEnv) -> Array:
     try:
         picture = next(iter(env.get_images()))
     except DependencyNotInstalled:
@@ -85,7 +85,7 @@ def film(agent: Agent, config: Config, seed: int, path: Path, way: Way = "greedy
     _need_no_screen()
     reached = Episode(0.0, 0)
 
-    def pictures() -> Iterator[Picture]:
+    def pictures() -> Iterator[Array]:
         nonlocal reached
         for picture, reached in play(agent, config, seed, way):  # noqa: B007 - for the caller
             yield picture
@@ -95,7 +95,7 @@ def film(agent: Agent, config: Config, seed: int, path: Path, way: Way = "greedy
     return reached
 
 
-def _write_gif(path: Path, pictures: Iterator[Picture]) -> None:
+def _write_gif(path: Path, pictures: Iterator[Array]) -> None:
     from PIL import Image
 
     images = (Image.fromarray(picture) for picture in pictures)
@@ -104,7 +104,7 @@ def _write_gif(path: Path, pictures: Iterator[Picture]) -> None:
     first.save(path, save_all=True, append_images=images, duration=duration, loop=0)
 
 
-def _write_mp4(path: Path, pictures: Iterator[Picture]) -> None:
+def _write_mp4(path: Path, pictures: Iterator[Array]) -> None:
     program = _ffmpeg().get_ffmpeg_exe()
     first = next(pictures)
     height, width = first.shape[:2]
@@ -151,7 +151,7 @@ def show_episode(agent: Agent, config: Config, seed: int, way: Way = "greedy") -
     return reached
 
 
-def _window(pygame: Any, picture: Picture) -> Any:
+def _window(pygame: Any, picture: Array) -> Any:
     height, width = picture.shape[:2]
     scale = -(-LEAST_SIDE // min(height, width))
     pygame.display.init()

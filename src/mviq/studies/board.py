@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 
 from mviq.progress import Bar, Display, duration
-from mviq.studies.engine import Ended, Event, Note, Progress, Task
+from mviq.studies.engine import Event, Note, Progress, Task
 
 
 @dataclass
@@ -55,7 +55,11 @@ class Tally:
             return None
         line.ended = event.how in ("finished", "diverged", "failed")
         line.step = line.total if event.how == "finished" else line.step
-        return _ending(line.title, event) if begun or event.how != "stopped" else None
+        if event.how == "stopped" and not begun:
+            return None
+        if event.how in ("killed", "diverged"):
+            return f"{line.title}: {event.reason}"
+        return f"{line.title}: {event.how}" + (f", {event.reason}" if event.reason else "")
 
     @property
     def active(self) -> list[Line]:
@@ -95,12 +99,6 @@ class Tally:
             f"{ended}/{len(self.runs)} runs, {self.done:,}/{self.total:,} steps, "
             f"{self.rate:,.0f} steps/s, {time_left} left"
         )
-
-
-def _ending(title: str, event: Ended) -> str:
-    if event.how in ("killed", "diverged"):
-        return f"{title}: {event.reason}"
-    return f"{title}: {event.how}" + (f", {event.reason}" if event.reason else "")
 
 
 class Board(Display):

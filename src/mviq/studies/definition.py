@@ -56,37 +56,28 @@ def study_yaml(study: Study) -> str:
     """Return the study as a normalised study file."""
     import yaml
 
-    return yaml.safe_dump(_content(study), sort_keys=False, allow_unicode=True, width=100)
-
-
-def _content(study: Study) -> dict[str, Any]:
-    key = "runs" if study.explicit else "algorithms"
-    content: dict[str, Any] = {
+    labels = [{} if entry.label is None else {"label": entry.label} for entry in study.entries]
+    content = {
         "name": study.name,
         "description": study.description,
         "baseline": study.baseline,
-        "environments": [
-            env["env"] if len(env) == 1 else _plain_settings(env) for env in study.environments
+        "environments": [env["env"] if len(env) == 1 else env for env in study.environments],
+        "runs" if study.explicit else "algorithms": [
+            {**label, **entry.settings, **entry.grid}
+            for label, entry in zip(labels, study.entries, strict=True)
         ],
-        key: [_plain_entry(entry) for entry in study.entries],
-        "seeds": list(study.seeds),
-        "settings": _plain_settings(study.settings),
-        "grid": {name: [plain(value) for value in vs] for name, vs in study.grid.items()},
+        "seeds": study.seeds,
+        "settings": study.settings,
+        "grid": study.grid,
         "budget": {name: x for name, x in vars(study.budget).items() if x is not None},
     }
-    return {name: value for name, value in content.items() if value not in ("", None, [], {})}
-
-
-def _plain_entry(entry: Entry) -> dict[str, Any]:
-    label = {} if entry.label is None else {"label": entry.label}
-    grid = {name: [plain(value) for value in values] for name, values in entry.grid.items()}
-    return {**label, **_plain_settings(entry.settings), **grid}
-
-
-def _plain_settings(settings: Settings) -> dict[str, Any]:
-    return {name: plain(value) for name, value in settings.items()}
+    given = {name: plain(value) for name, value in content.items() if value not in ("", None)}
+    given = {name: value for name, value in given.items() if value not in ([], {})}
+    return yaml.safe_dump(given, sort_keys=False, allow_unicode=True, width=100)
 
 
 def plain(value: Any) -> Any:
     """Return a value for YAML or JSON, which have no tuples."""
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, Mapping):
+        return {name: plain(item) for name, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -83,7 +83,7 @@ def _runs(study: Study, entry: Entry) -> Iterator[tuple[int, PlannedRun]]:
     own = entry.settings.get("seed")
     for i, seed in enumerate(study.seeds if own is None else (own,)):
         for env in _environments(study, entry):
-            for chosen in _combinations({**entry.grid, **study.grid}):
+            for chosen in combinations({**entry.grid, **study.grid}):
                 settings = {**study.settings, **env, **entry.settings, **chosen, "seed": seed}
                 yield i, _run(_label(entry, study.grid, chosen), settings)
 
@@ -95,9 +95,9 @@ def _environments(study: Study, entry: Entry) -> tuple[Settings, ...]:
     return tuple(env for env in study.environments if env["env"] == own) or ({"env": own},)
 
 
-def _combinations(grid: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
-    for values in product(*grid.values()):
-        yield dict(zip(grid, values, strict=True))
+def combinations(grid: Mapping[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
+    """Return all combinations of some settings with several values."""
+    return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 
 def _run(label: str, settings: dict[str, Any]) -> PlannedRun:

@@ -52,7 +52,9 @@ def ray_engine(
         raise ValueError("--engine ray needs an extra: pip install 'mviq[ray]'")
     try:
         _check_reachable(address)
-        ray = _joined(address)
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        ray: Any = import_module("ray")
+        ray.init(address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     except (OSError, ValueError, RuntimeError) as error:
         where = address or "this machine"
         raise ValueError(f"no Ray cluster at {where}: {one_line(error)}") from None
@@ -68,13 +70,6 @@ def _check_reachable(address: str | None) -> None:
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host, int(port)), timeout=ANSWER).close()
-
-
-def _joined(address: str | None) -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    ray: Any = import_module("ray")
-    ray.init(address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    return ray
 
 
 class RayEngine:

@@ -4,7 +4,6 @@ Reports use it, so nothing here imports torch.
 """
 
 import json
-import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from mviq.runs.directory import LockedDirectory, RunDirectory
 from mviq.runs.presets import check_names
 from mviq.runs.settings import convert
-from mviq.storage import write_durably
+from mviq.storage import json_bytes, write_durably
 from mviq.studies.definition import Settings
 
 FORMAT = 1
@@ -100,13 +99,15 @@ class StudyDirectory(LockedDirectory):
         if not file.is_file() or self.run(name).result_file.is_file():
             return None
         try:
-            return _read_failure(json.loads(file.read_text(encoding="utf-8")))
+            content = json.loads(file.read_text(encoding="utf-8"))
+            kinds = {"reason": str, "attempts": int, "when": int | None, "killed": bool}
+            return Failure(**_fields(content, **kinds))
         except ValueError as error:  # that it failed is known, and no reason to stop the others
             return Failure(f"{file} cannot be read: {error}", attempts=1, when=None)
 
     def note_failure(self, name: str, failure: Failure) -> None:
         """Store the failure of a run."""
-        write_durably(self._failure_file(name), _json(asdict(failure)))
+        write_durably(self._failure_file(name), json_bytes(asdict(failure), indent=1))
 
     def forget_failure(self, name: str) -> None:
         """Remove the failure of a run that has finished or is retried."""
@@ -133,7 +134,7 @@ class StudyDirectory(LockedDirectory):
     def settle(self, study_file: str, plan: Plan, drop: bool = False) -> None:
         """Store the study and its plan."""
         self.check_owner(plan, drop)
-        content = _json(_plan_content(plan))
+        content = json_bytes({"format": FORMAT, **asdict(plan)}, indent=1)
         self.remove_unfinished()
         write_durably(self.study_file, study_file.encode())
         write_durably(self.plan_file, content)
@@ -150,26 +151,6 @@ def _lacking(run: PlannedRun, plan: Plan) -> str:
     return f"{run.title!r} of it is not in this one"
 
 
-def _plan_content(plan: Plan) -> dict[str, Any]:
-    runs = [
-        {**vars(run), "settings": {name: _portable(x) for name, x in run.settings.items()}}
-        for run in plan.runs
-    ]
-    return {"format": FORMAT, **vars(plan), "runs": runs}
-
-
-def _portable(value: Any) -> Any:
-    """Return a value for JSON, which has no infinity and no tuples."""
-    if isinstance(value, tuple):
-        return [_portable(item) for item in value]
-    return str(value) if isinstance(value, float) and math.isinf(value) else value
-
-
-def _json(content: Any) -> bytes:
-    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
-    return (text + "\n").encode()
-
-
 def _read_plan(content: Any) -> Plan:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"format must be {FORMAT}")
@@ -184,10 +165,6 @@ def _read_run(content: Any) -> PlannedRun:
     check_names(run["settings"])
     settings = {name: convert(name, value) for name, value in run["settings"].items()}
     return PlannedRun(**{**run, "settings": settings})
-
-
-def _read_failure(content: Any) -> Failure:
-    return Failure(**_fields(content, reason=str, attempts=int, when=int | None, killed=bool))
 
 
 def _fields(content: Any, **kinds: Any) -> dict[str, Any]:

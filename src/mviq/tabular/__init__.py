@@ -6,14 +6,14 @@
 """
 
 from mviq.tabular.algorithms import ALGORITHMS, Algorithm, ExplicitKL, algorithm
-from mviq.tabular.exact_values import action_values, greedy_policy, optimal_q_values, policy_values
+from mviq.tabular.exact_values import greedy_policy, optimal_q_values, policy_values
 from mviq.tabular.generators import chain, deep_sea, garnet, grid_world, lock_in_chain
 from mviq.tabular.gym import from_gym
 from mviq.tabular.history import Diagnostics, Record
 from mviq.tabular.mdp import MDP, Grid
 from mviq.tabular.mdp_files import load_mdp, save_mdp
 from mviq.tabular.solver import Noise, Solution, iterate, solve
-from mviq.tabular.status import State, Status, Verdict, begin
+from mviq.tabular.status import State, Status, begin
 
 __all__ = [
     "ALGORITHMS",
@@ -27,8 +27,6 @@ __all__ = [
     "Solution",
     "State",
     "Status",
-    "Verdict",
-    "action_values",
     "algorithm",
     "begin",
     "chain",

@@ -80,33 +80,17 @@ def improve(algorithm: Algorithm, q_values: Tensor, prior: Tensor | None) -> Imp
     return Improvement(at.policy, algorithm.bootstrap(at), bonus)
 
 
-class NamedAlgorithm(NamedTuple):
-    """A named algorithm: its point, what its name fixes, and one line about it."""
-
-    algorithm: Algorithm
-    fixed: frozenset[str]
-    summary: str
-
-
-def _implicit(name: str, summary: str) -> NamedAlgorithm:
-    return NamedAlgorithm(FAMILY[name], frozenset(), summary)  # ``named`` knows what is fixed
-
-
-ALGORITHMS: Mapping[str, NamedAlgorithm] = {
-    "vi": _implicit("vi", "value iteration: q = ∞, α = 0"),
-    "advantage-learning": _implicit("advantage-learning", "greedy with an action gap: q = ∞"),
-    "soft-vi": _implicit("soft-vi", "entropy regularisation: q = 1, α = 0"),
-    "m-vi": _implicit("m-vi", "Munchausen value iteration: q = 1, log form, clipped at −1"),
-    "tsallis-vi": _implicit("tsallis-vi", "Tsallis-entropy regularisation: any q, α = 0"),
-    "mvi": _implicit("mvi", "MVI(q), the paper's algorithm: any q, gap form"),
-    "kl-vi": NamedAlgorithm(
-        ExplicitKL(q=1.0), frozenset({"q"}), "explicit KL to a stored prior: q = 1"
-    ),
-    "tkl-vi": NamedAlgorithm(
-        ExplicitKL(), frozenset(), "explicit Tsallis-KL to a stored prior: any q"
-    ),
+ALGORITHMS: Mapping[str, str] = {
+    "vi": "value iteration: q = ∞, α = 0",
+    "advantage-learning": "greedy with an action gap: q = ∞",
+    "soft-vi": "entropy regularisation: q = 1, α = 0",
+    "m-vi": "Munchausen value iteration: q = 1, log form, clipped at −1",
+    "tsallis-vi": "Tsallis-entropy regularisation: any q, α = 0",
+    "mvi": "MVI(q), the paper's algorithm: any q, gap form",
+    "kl-vi": "explicit KL to a stored prior: q = 1",
+    "tkl-vi": "explicit Tsallis-KL to a stored prior: any q",
 }
-"""The eight named algorithms, as points of the family."""
+"""The eight named algorithms, with one line about each."""
 
 ANY = "family"
 """Stands for an implicit algorithm without a name: every number is free."""
@@ -120,16 +104,14 @@ def algorithm(name: str, **changes: object) -> Algorithm:
     """
     if name not in ALGORITHMS and name != ANY:
         raise ValueError(f"algorithm must be one of {', '.join([*ALGORITHMS, ANY])}, got {name!r}")
-    point, fixed, _ = ALGORITHMS.get(name, NamedAlgorithm(Family(), frozenset(), ""))
+    explicit = {"kl-vi": ExplicitKL(q=1.0), "tkl-vi": ExplicitKL()}
+    point: Algorithm = explicit.get(name) or FAMILY.get(name, Family())
     known = {field.name for field in fields(point)}
     for setting in changes:
         if setting not in known:
             raise ValueError(f"{name} has no {setting}, it has {', '.join(sorted(known))}")
-    if isinstance(point, Family) and name != ANY:
+    if name in FAMILY:
         return named(name, **changes)
-    for setting in fixed & changes.keys():
-        if changes[setting] != getattr(point, setting):
-            raise ValueError(
-                f"{setting} of {name} must be {getattr(point, setting)!r}, got {changes[setting]!r}"
-            )
+    if name == "kl-vi" and changes.get("q", point.q) != point.q:
+        raise ValueError(f"q of {name} must be {point.q!r}, got {changes['q']!r}")
     return replace(point, **changes)  # type: ignore[arg-type]

@@ -5,9 +5,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import linalg
 
+from mviq.arrays import Floats
 from mviq.tabular.mdp import MDP
-
-Floats = NDArray[np.float64]
 
 _DIRECT = 500  # states up to which a linear system is factorised
 _ACCURACY = 1e-12  # relative, of an iterative solution

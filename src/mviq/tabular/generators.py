@@ -1,12 +1,12 @@
 """MDPs made from a few numbers: random ones (seeded) and small ones whose answer is known."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import ndimage, sparse
 
+from mviq.arrays import Array, Floats
 from mviq.tabular.mdp import DOWN, LEFT, MDP, RIGHT, UP, Grid
 
 _BLOCK = 100_000  # rows drawn at a time, so that temporaries stay small
@@ -77,9 +77,7 @@ def chain(states: int = 10, slip: float = 0.1, discount: float = 0.95) -> MDP:
     return MDP.from_arrays(transitions, rewards, discount, _first(states), name=f"chain({states})")
 
 
-def _sparse(
-    states: int, moves: Sequence[tuple[NDArray[Any], ...]], actions: int = 2
-) -> sparse.csr_array:
+def _sparse(states: int, moves: Sequence[tuple[Array, ...]], actions: int = 2) -> sparse.csr_array:
     """Return transitions from moves: rows, next states and probabilities."""
     rows, following, probabilities = (np.concatenate(part) for part in zip(*moves, strict=True))
     shape = (actions * states, states)
@@ -132,23 +130,9 @@ def _walls_with_a_way(
     while True:
         blocked = rng.random((rows, columns)) < walls
         blocked[0, 0] = blocked[-1, -1] = False
-        if _reachable(blocked)[-1, -1]:
+        regions, _ = ndimage.label(~blocked)
+        if regions[0, 0] == regions[-1, -1]:
             return blocked
-
-
-def _reachable(blocked: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    reached = np.zeros_like(blocked)
-    reached[0, 0] = True
-    while True:
-        grown = reached.copy()
-        grown[1:] |= reached[:-1]
-        grown[:-1] |= reached[1:]
-        grown[:, 1:] |= reached[:, :-1]
-        grown[:, :-1] |= reached[:, 1:]
-        grown &= ~blocked
-        if (grown == reached).all():
-            return reached
-        reached = grown
 
 
 def _walk(blocked: NDArray[np.bool_], slip: float, discount: float) -> MDP:
@@ -215,7 +199,7 @@ def deep_sea(size: int = 10, discount: float = 0.99) -> MDP:
     )
 
 
-def _first(states: int) -> NDArray[np.float64]:
+def _first(states: int) -> Floats:
     return np.asarray(np.arange(states) == 0, dtype=np.float64)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mviq.arrays import Array
 from mviq.tabular.mdp import DOWN, LEFT, MDP, RIGHT, UP, Grid
 
 Transition = tuple[float, int, float, bool]
@@ -64,7 +65,7 @@ def _table(environment: gymnasium.Env[Any, Any], name: str) -> TransitionTable:
     return cast(TransitionTable, table)
 
 
-def _moves(table: TransitionTable) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _moves(table: TransitionTable) -> tuple[Array, NDArray[np.bool_]]:
     """Return the transitions out of the states that are not terminal, and which states are."""
     fields = [("state", int), ("action", int), ("probability", float), ("next", int)]
     fields += [("reward", float), ("ends", bool)]

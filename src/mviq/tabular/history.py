@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from mviq.arrays import Floats
 from mviq.processor import threads
 from mviq.tabular.algorithms import Algorithm, ExplicitKL, policy_of
 from mviq.tabular.exact_values import greedy_policy, policy_values
@@ -56,7 +56,7 @@ class Diagnostics:
     """Iterations between records of entropy, divergence, support, gap and R_q."""
     values_every: int = 0
     """Iterations between exact evaluations of the greedy and the stochastic policy."""
-    optimum: NDArray[np.float64] | None = None
+    optimum: Floats | None = None
     """Q*, to measure the distance to it; see ``optimal_q_values``."""
 
     def record(
@@ -75,28 +75,20 @@ class Diagnostics:
         policies = bool(self.every) and (last or state.iteration % self.every == 0)
         values = bool(self.values_every) and (last or state.iteration % self.values_every == 0)
         if self.optimum is not None:
-            distance = _distance(state.q_values, self.optimum)
-            basic = basic._replace(distance_to_optimum=distance)
+            optimum = torch.from_numpy(self.optimum)
+            error = torch.where(optimum == -torch.inf, 0.0, state.q_values - optimum)
+            basic = basic._replace(distance_to_optimum=float(error.abs().max()))
         with threads(1):
             if policies:
                 basic = basic._replace(**_policy_measures(mdp, algorithm, previous, state))
             if values:
-                basic = basic._replace(**_exact_values(mdp, algorithm, state))
+                own = policy_of(algorithm, state.q_values, state.prior).numpy()
+                best = greedy_policy(state.q_values.numpy())
+                basic = basic._replace(
+                    greedy_value=float(mdp.start @ policy_values(mdp, best)),
+                    policy_value=float(mdp.start @ policy_values(mdp, own)),
+                )
         return basic
-
-
-def _distance(q_values: Tensor, optimum: NDArray[np.float64]) -> float:
-    other = torch.from_numpy(optimum)
-    return float(torch.where(other == -torch.inf, 0.0, q_values - other).abs().max())
-
-
-def _exact_values(mdp: MDP, algorithm: Algorithm, state: State) -> dict[str, Any]:
-    own = policy_of(algorithm, state.q_values, state.prior).numpy()
-    best = greedy_policy(state.q_values.numpy())
-    return {
-        "greedy_value": float(mdp.start @ policy_values(mdp, best)),
-        "policy_value": float(mdp.start @ policy_values(mdp, own)),
-    }
 
 
 def _policy_measures(

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from mviq.arrays import Floats
 from mviq.tabular import validation
 
-Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 LEFT, DOWN, RIGHT, UP = (0, -1), (1, 0), (0, 1), (-1, 0)
 
@@ -145,7 +145,8 @@ class MDP:
         if closed.any():
             matrix = sparse.csr_array(sparse.diags_array((~closed).astype(float)) @ matrix)
             matrix.eliminate_zeros()
-        first = _uniform(~ends) if start is None else np.asarray(start, dtype=np.float64)
+        uniform = ~ends / max(int((~ends).sum()), 1)
+        first = uniform if start is None else np.asarray(start, dtype=np.float64)
         return cls(matrix, expected, discount, first, ends, name, grid)
 
 
@@ -195,7 +196,3 @@ def _booleans(
             f"{name} must be booleans of shape {shape}, got {result.dtype} of shape {result.shape}"
         )
     return result
-
-
-def _uniform(mask: Booleans) -> Floats:
-    return mask / max(int(mask.sum()), 1)

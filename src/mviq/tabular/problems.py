@@ -102,8 +102,7 @@ def _generate(name: str, settings: dict[str, Any]) -> MDP:
             raise ValueError(f"{name} has no {setting!r}, it has {', '.join(known)}")
         if isinstance(value, str | bool):
             raise ValueError(f"{setting} of {name} must be a number, got {value!r}")
-        default = inspect.signature(GENERATORS[name].make).parameters[setting].default
-        if isinstance(default, int) and not isinstance(value, int):
+        if isinstance(known[setting], int) and not isinstance(value, int):
             raise ValueError(f"{setting} of {name} must be a whole number, got {value!r}")
         if setting == "seed" and value < 0:
             raise ValueError(f"seed of {name} must be ≥ 0, got {value!r}")

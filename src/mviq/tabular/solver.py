@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mviq.arrays import Floats
 from mviq.tabular.algorithms import Algorithm
 from mviq.tabular.history import Diagnostics, Record
 from mviq.tabular.mdp import MDP
@@ -60,29 +61,18 @@ def iterate(
         raise ValueError("recentre needs an MDP without terminal states")
     state = begin(mdp, algorithm) if state is None else state
     while state.verdict.status is Status.RUNNING:
-        state = _advance(mdp, algorithm, state, tolerance, noise, recentre)
+        iteration = state.iteration + 1
+        step = sweep(mdp, algorithm, state.q_values, state.prior)
+        if noise is not None:
+            errors = noise.draw(iteration, tuple(step.q_values.shape))
+            step.q_values[mdp.acting] += errors[mdp.acting]
+        if recentre:
+            step.q_values.add_(_offset(*step.change, mdp.discount))
+        mark = Moment(iteration, step.residual, step.q_values)
+        watch, verdict = state.watch.look(mark, tolerance, step.scale, noisy=noise is not None)
+        prior = state.prior if step.policy is None else step.policy
+        state = State(iteration, step.q_values, prior, step.residual, verdict, watch)
         yield state
-
-
-def _advance(
-    mdp: MDP,
-    algorithm: Algorithm,
-    state: State,
-    tolerance: float,
-    noise: Noise | None,
-    recentre: bool,
-) -> State:
-    iteration = state.iteration + 1
-    step = sweep(mdp, algorithm, state.q_values, state.prior)
-    if noise is not None:
-        errors = noise.draw(iteration, tuple(step.q_values.shape))
-        step.q_values[mdp.acting] += errors[mdp.acting]
-    if recentre:
-        step.q_values.add_(_offset(*step.change, mdp.discount))
-    mark = Moment(iteration, step.residual, step.q_values)
-    watch, verdict = state.watch.look(mark, tolerance, step.scale, noisy=noise is not None)
-    prior = state.prior if step.policy is None else step.policy
-    return State(iteration, step.q_values, prior, step.residual, verdict, watch)
 
 
 def _offset(lowest: float, highest: float, discount: float) -> float:
@@ -97,11 +87,11 @@ class Solution:
 
     status: Status
     reason: str
-    q_values: NDArray[np.float64]
+    q_values: Floats
     """Shape (states, actions); −inf where an action is not available."""
-    values: NDArray[np.float64]
+    values: Floats
     """The (regularised) value of every state, as the algorithm backs it up."""
-    policy: NDArray[np.float64]
+    policy: Floats
     """The algorithm's own policy, stochastic in general."""
     history: list[Record]
     state: State

@@ -72,8 +72,7 @@ class Watch:
 
         Noise keeps an iteration from settling, so only its divergence is told.
         """
-        bounded = math.isfinite(now.residual) and now.residual <= _RUNAWAY * self.worth
-        if not bounded:
+        if not (math.isfinite(now.residual) and now.residual <= _RUNAWAY * self.worth):
             return self, Verdict(Status.DIVERGED, f"residual {now.residual:.3g} and growing")
         if now.residual <= max(tolerance, ROUNDING * scale):
             return self, Verdict(Status.CONVERGED, f"residual {now.residual:.3g}")
@@ -81,11 +80,9 @@ class Watch:
         watch = replace(self, best=best)
         if noisy:
             return replace(watch, best=now), _GO_ON
-        return watch._remember(now), watch._recurrence(now, scale) or watch._stall(now) or _GO_ON
-
-    def _remember(self, now: Moment) -> "Watch":
+        verdict = watch._recurrence(now, scale) or watch._stall(now) or _GO_ON
         due = now.iteration >= 2 * self.anchor.iteration
-        return replace(self, anchor=now) if due else self
+        return replace(watch, anchor=now) if due else watch, verdict
 
     def _recurrence(self, now: Moment, scale: float) -> Verdict | None:
         # Comparing two numbers first keeps the arrays out of it for all that still moves.
@@ -143,7 +140,7 @@ def begin(
     elif not isinstance(algorithm, ExplicitKL) and prior is not None:
         raise ValueError("only the explicit algorithms have a prior")
     watch = start_watching(_worth(mdp, algorithm), first)
-    return State(0, first, prior, float("inf"), Verdict(Status.RUNNING), watch)
+    return State(0, first, prior, float("inf"), _GO_ON, watch)
 
 
 def _worth(mdp: MDP, algorithm: Algorithm) -> float:

@@ -6,21 +6,20 @@ allocates the new action values and one value per state, nothing else of that si
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numba
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from mviq.arrays import Array
 from mviq.processor import threads
 from mviq.tabular.algorithms import Algorithm, ExplicitKL, Improvement, improve
 from mviq.tabular.mdp import MDP
 
 CHUNK = 8192
 """States improved at a time, so few that what belongs to them stays in cache."""
-Array = NDArray[Any]
 
 
 class Sweep(NamedTuple):
@@ -40,13 +39,9 @@ class Sweep(NamedTuple):
         return max(-self.change[0], self.change[1])
 
 
+@threads(1)
 def sweep(mdp: MDP, algorithm: Algorithm, q_values: Tensor, prior: Tensor | None) -> Sweep:
     """Apply the algorithm's operator once, in one thread."""
-    with threads(1):
-        return _sweep(mdp, algorithm, q_values, prior)
-
-
-def _sweep(mdp: MDP, algorithm: Algorithm, q_values: Tensor, prior: Tensor | None) -> Sweep:
     rewards = torch.from_numpy(mdp.rewards)
     terminal = torch.from_numpy(mdp.terminal) if mdp.terminal.any() else None
     moving = isinstance(algorithm, ExplicitKL) and algorithm.prior == "moving"

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mviq.arrays import Floats
+
 if TYPE_CHECKING:
     from mviq.tabular.mdp import MDP
 
@@ -14,7 +16,8 @@ SUM_TOLERANCE = 1e-9  # by how much the probabilities of a row may miss one
 
 def check_mdp(mdp: "MDP") -> None:
     """Raise a ``ValueError`` that names the first thing wrong with an MDP."""
-    _check_discount(mdp.discount)
+    if not isinstance(mdp.discount, int | float) or not 0 <= mdp.discount < 1:
+        raise ValueError(f"discount must be a number in [0, 1), got {mdp.discount!r}")
     _check_shapes(mdp)
     _check_rewards(mdp)
     _check_probabilities(mdp)
@@ -25,7 +28,7 @@ def check_mdp(mdp: "MDP") -> None:
 
 
 def check_terminal(
-    transitions: sparse.csr_array, rewards: NDArray[np.float64], terminal: NDArray[np.bool_]
+    transitions: sparse.csr_array, rewards: Floats, terminal: NDArray[np.bool_]
 ) -> None:
     """Require that a terminal state pays nothing and leads nowhere but to itself."""
     actions = rewards.shape[1]
@@ -38,11 +41,6 @@ def check_terminal(
     for entry in np.flatnonzero(terminal[states] & (transitions.indices != states)):
         to = transitions.indices[entry]
         raise ValueError(f"terminal state {states[entry]} must not lead to state {to}")
-
-
-def _check_discount(discount: float) -> None:
-    if not isinstance(discount, int | float) or not 0 <= discount < 1:
-        raise ValueError(f"discount must be a number in [0, 1), got {discount!r}")
 
 
 def _check_shapes(mdp: "MDP") -> None:

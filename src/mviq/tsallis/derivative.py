@@ -58,7 +58,17 @@ class _SolutionOfValues(Function):
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         (policy,), (q, temperature) = ctx.saved_tensors, ctx.numbers
         if policy.device.type == "cpu" and not torch.is_grad_enabled():
-            grad_values = _pull_back_by_rows(grads[0], grads[1], policy, q, temperature)
+            actions, grad_values = policy.shape[-1], torch.empty_like(policy)
+            rows = as_array(policy, actions)
+            kernels.pull_back_rows(
+                rows[:0] if grads[0] is None else as_array(grads[0], actions),
+                rows[:0, 0] if grads[1] is None else as_array(grads[1]),
+                rows,
+                float(q),
+                float(temperature),
+                as_array(grad_values, actions),
+                np.empty(actions),
+            )
         else:  # in this form autograd can differentiate it again
             grad_values = pull_back(grads[0], grads[1], policy, None, q)[0] / temperature
         return grad_values, None, None, None
@@ -92,29 +102,6 @@ class _SolutionOfAll(Function):
             -(grad_z * gaps / temperature).sum(-1) if ctx.needs_input_grad[2] else None,
             grad_prior,
         )
-
-
-def _pull_back_by_rows(
-    grad_policy: Tensor | None,
-    grad_psi: Tensor | None,
-    policy: Tensor,
-    q: float,
-    temperature: float,
-) -> Tensor:
-    """Return the gradient with respect to the values, in one compiled loop."""
-    actions = policy.shape[-1]
-    grad_values = torch.empty_like(policy)
-    rows = as_array(policy, actions)
-    kernels.pull_back_rows(
-        rows[:0] if grad_policy is None else as_array(grad_policy, actions),
-        rows[:0, 0] if grad_psi is None else as_array(grad_psi),
-        rows,
-        float(q),
-        float(temperature),
-        as_array(grad_values, actions),
-        np.empty(actions),
-    )
-    return grad_values
 
 
 def pull_back(

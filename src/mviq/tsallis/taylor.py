@@ -56,7 +56,11 @@ def taylor_log_policy(values: Tensor, q: Scalar, temperature: Scalar = 1.0) -> T
 def _parts(values: Tensor, q: Scalar, temperature: Scalar) -> tuple[Tensor, Tensor, Scalar, Tensor]:
     """Return z below its maximum, ψ̂, q and which actions are available."""
     check_last_axis("values", values)
-    q = _check_index(q)
+    q = check_positive("q", q, infinity=False)
+    below = torch.as_tensor(q) <= 1
+    if below.any():
+        given = first_where(below, torch.as_tensor(q))
+        raise ValueError(f"q must be > 1 for the Taylor policy, got {given}")
     temperature = check_positive("temperature", temperature, infinity=False)
     check_temperature(temperature, wide_dtype(values))
     wide = values.to(wide_dtype(values))
@@ -74,16 +78,6 @@ def _logarithm(z: Tensor, psi: Tensor, index: Scalar, available: Tensor) -> Tens
     inside = available & (t > -1)
     log = torch.where(inside, t, 0.0).log1p() / (index - 1)
     return torch.where(inside, log, -math.inf)
-
-
-def _check_index(q: Scalar) -> Scalar:
-    q = check_positive("q", q, infinity=False)
-    below = torch.as_tensor(q) <= 1
-    if below.any():
-        raise ValueError(
-            f"q must be > 1 for the Taylor policy, got {first_where(below, torch.as_tensor(q))}"
-        )
-    return q
 
 
 def _taylor_normalizer(z: Tensor, q: Scalar) -> Tensor:

@@ -21,7 +21,6 @@ def kl_average() -> Statement:
         reference="Section 2, Theorem 4 at q = 1",
         claim="steps regularised by KL to the previous policy give the softmax of the sum of all "
         "values so far",
-        convention="both",
         where="q = 1, five steps from the uniform policy",
         residual=worst(policies - history.sum(0).softmax(-1)),
     )

@@ -44,7 +44,6 @@ def recursion_concave() -> Statement:
     return Statement(
         reference="Eq. (1)",
         claim="the recursion of values and policies is guaranteed to converge if Ω is concave",
-        convention="both",
         where="Ω = S_2, which is concave",
         printed_residual=float((optimal == optimal.max()).sum() - 1),
         only_for="the values, which converge whether Ω is concave or not",
@@ -165,7 +164,6 @@ def evaluation_contraction() -> Statement:
         reference="Lemma 1, second part",
         claim="the evaluation operator of a policy is a γ-contraction in the sup norm with one "
         "fixed point",
-        convention="both",
         where="six random problems, γ = 0.9",
         evidence=f"contraction ratio {ratio:.2f}",
         residual=max(ratio - problem.discount, worst(evaluate(fixed) - fixed)),
@@ -193,7 +191,6 @@ def regularised_optimum() -> Statement:
         reference="Lemma 1, third part",
         claim="the greedy policy of the regularised optimal values is the unique regularised "
         "optimal policy",
-        convention="both",
         where="Ω = τ D_2(·‖uniform); 80 rivals on each of six problems, half of them close by",
         evidence=f"the closest rival loses {float(torch.stack(advantages).min()):.1g}",
         residual=excess(*better, *[-advantage for advantage in advantages]),
@@ -219,7 +216,6 @@ def theorem_3_fixed_prior() -> Statement:
         reference="Theorem 3",
         claim="with Ω = τ D_2(·‖μ) and a fixed μ the recursion converges to the unique "
         "regularised optimum",
-        convention="both",
         where="q = 0.5, 1, 2, 3: any q > 0, not only 2",
         evidence=f"contraction ratio {max(ratios):.2f} at γ = {problem.discount:g}",
         residual=max(max(ratios) - problem.discount, worst(*distances)),
@@ -238,7 +234,6 @@ def theorem_3_previous_policy() -> Statement:
     return Statement(
         reference="Theorem 3, Eq. (6)",
         claim="the recursion converges to the optimum also with μ = π_k, as the algorithm uses it",
-        convention="both",
         where="q = 2, eight states in a chain, γ = 0.95, τ = 0.03",
         printed_residual=worst(explicit[2.0] - best),
         only_for="q = 1",

@@ -30,7 +30,6 @@ def mvi_at_one() -> Statement:
     return Statement(
         reference="Section 1, section 4.2",
         claim="at q = 1, MVI(q) with the gap is exactly Munchausen VI",
-        convention="both",
         where="q = 1, τ = 1, α = 0.9, γ = 0.9, six random problems",
         printed_residual=worst(difference),
         evidence=f"one update differs by up to {worst(difference):.2g}, the final policies by "
@@ -112,7 +111,6 @@ def munchausen_weight() -> Statement:
     return Statement(
         reference="Algorithm 1",
         claim="the Munchausen term has weight ατ (the text derives α)",
-        convention="both",
         where="q = 2, τ = 10, α = 0.9 as in Table 2, γ = 0.9, six random problems",
         printed_residual=float(worst(runaway.q_values) > limit),
         only_for="τ = 1",

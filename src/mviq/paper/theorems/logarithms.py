@@ -64,7 +64,6 @@ def limit_at_one() -> Statement:
         reference="Section 3.1",
         claim="as q → 1, ln_q, exp_q, the entropy, the divergence and the policy become ln, exp, "
         "Shannon's entropy, the KL divergence and softmax",
-        convention="both",
         where="|q − 1| ≤ 1e-8; the distance is of first order in q − 1",
         residual=worst(*errors),
         tolerance=1e-6,
@@ -157,7 +156,6 @@ def log_monotone() -> Statement:
     return Statement(
         reference="Section 3.2",
         claim="ln_q increases",
-        convention="both",
         where=f"q from {min(_PHYSICS):g} to {max(_PHYSICS):g}, 0.01 ≤ x ≤ 100",
         evidence=f"the smallest increase on the grid is {-max(float(f.max()) for f in falls):.1g}",
         residual=0.0 if all(bool((fall < 0).all()) for fall in falls) else 1.0,

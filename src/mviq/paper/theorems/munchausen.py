@@ -25,7 +25,6 @@ def munchausen_advantage() -> Statement:
     return Statement(
         reference="Section 4.1",
         claim="τ ln π = Q − ⟨π, Q⟩ for softmax, up to a constant shift",
-        convention="both",
         where="q = 1, τ = 0.5",
         printed_residual=worst(gap - log),
         evidence=f"the difference runs from {float(entropy.min()):.2g} to "
@@ -51,7 +50,6 @@ def implicit_kl() -> Statement:
         reference="Eq. (10)",
         claim="with Q′ = Q − ατ ln π, Munchausen VI is VI on Q′ with −ατ KL(π_{k+1}‖π_k) + "
         "(1−α)τ H(π_{k+1})",
-        convention="both",
         where="q = 1, α = 0.9, τ = 0.5",
         printed_residual=worst(left - middle),
         only_for="the result; the line before it has the sign of (1−α)τ ln π reversed",
@@ -125,7 +123,6 @@ def residual_size() -> Statement:
     return Statement(
         reference="Section 4.2, Figure 3",
         claim="the residual R_q is negligible at q = 2 and becomes larger with q",
-        convention="both",
         where="random policies of six actions, q from 1 to 5",
         printed_residual=float(share.median()),
         only_for="the growth with q; at q = 2 it is small only near certainty",

@@ -40,7 +40,9 @@ def theorem_1_form() -> Statement:
         policy, psi = tsallis.policy_and_normalizer(z, q)
         printed.append(optimality(z, policy, q, weight=1.0))
         needed += [optimality(z, policy, q, weight=1 / q), policy.sum(-1) - 1]
-        needed.append(_distance_in_log(policy, z - psi.unsqueeze(-1), q))
+        # π and exp_q of its logarithm are compared where neither loses digits: in ln_q.
+        log = (z - psi.unsqueeze(-1)).clamp(min=-1 / (q - 1) if q > 1 else -math.inf)
+        needed.append(relative(tsallis.log_q(policy, q), log))
         scaled.append(optimality(z, tsallis.policy(z / q, q), q, weight=1.0))
     mirrored = optimality(z, tsallis.policy(z, tsallis.mirror_index(1.5)), 1.5, weight=1 / 1.5)
     return Statement(
@@ -57,12 +59,6 @@ def theorem_1_form() -> Statement:
         residual=worst(*needed, *scaled),
         tolerance=1e-11,
     )
-
-
-def _distance_in_log(policy: Tensor, log: Tensor, q: float) -> Tensor:
-    """Compare π with exp_q of its logarithm where neither loses digits: in ln_q."""
-    lowest = -1 / (q - 1) if q > 1 else -math.inf
-    return relative(tsallis.log_q(policy, q), log.clamp(min=lowest))
 
 
 def theorem_1_root() -> Statement:

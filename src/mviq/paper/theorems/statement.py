@@ -19,7 +19,7 @@ class Statement:
     an inequality the excess, of a yes-or-no property the number of failures.
 
     >>> Statement(
-    ...     name="sum", reference="Example", claim="1 + 1 = 3", convention="both", where="always",
+    ...     name="sum", reference="Example", claim="1 + 1 = 3", where="always",
     ...     printed_residual=1.0, corrected="1 + 1 = 2", residual=0.0, tolerance=0.0,
     ... ).verdict
     'fails'
@@ -29,8 +29,8 @@ class Statement:
     """The place in the paper."""
     claim: str
     """What is printed, in our words."""
-    convention: Convention
-    """The convention of q in which the claim is printed."""
+    convention: Convention = "both"
+    """The convention of q in which the claim is printed; ``both`` where it reads the same."""
     where: str
     """For which q, and under which conditions, it was measured."""
     residual: float

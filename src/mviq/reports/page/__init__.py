@@ -9,12 +9,12 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from mviq.drawing.panels import FigureData, Panel, value_range
+from mviq.drawing.panels import Panel, value_range
 from mviq.drawing.style import Look, short_names
 from mviq.messages import counted
 from mviq.reports.method import method
 from mviq.reports.numbers import UNKNOWN, brackets, shown
-from mviq.reports.provenance import common_settings, differing_settings, systems
+from mviq.reports.provenance import settings_by_label, systems
 from mviq.reports.report import Report
 from mviq.reports.stability import StabilityRow
 from mviq.reports.statistics import Interval
@@ -70,7 +70,7 @@ def embedded(content: Any) -> str:
 
 def _context(report: Report) -> dict[str, Any]:
     comparison, study = report.comparison, report.comparison.study
-    names = report.summary.columns
+    names, settings = report.summary.columns, settings_by_label(study)
     return {
         "study": study,
         "facts": _facts(report),
@@ -89,8 +89,8 @@ def _context(report: Report) -> dict[str, Any]:
         "diagnostics": report.diagnostics,
         "problems": [run for run in study.runs if run.status != "finished"],
         "notes": comparison.notes,
-        "common": common_settings(study),
-        "differing": differing_settings(study),
+        "common": {name: own[0] for name, own in settings.items() if len(set(own)) == 1},
+        "differing": {name: own for name, own in settings.items() if len(set(own)) > 1},
         "system": systems(study),
         "method": method(comparison),
     }
@@ -100,13 +100,9 @@ def _caption(report: Report) -> str:
     scale, baseline = report.comparison.scale, report.comparison.baseline
     against = f" The baseline is {baseline}." if report.summary.chances else ""
     title = f"Final scores: {scale.unit}, with 95 % intervals in brackets."
-    return f"{title} {scale.explanation}{_equal_means(report)}{against}"
-
-
-def _equal_means(report: Report) -> str:
-    if len(report.comparison.shared) != 1 or max(row.runs for row in report.summary.rows) >= 4:
-        return ""
-    return " With fewer than 4 runs the interquartile mean is the mean."
+    few = len(report.comparison.shared) == 1 and max(row.runs for row in report.summary.rows) < 4
+    same = " With fewer than 4 runs the interquartile mean is the mean." if few else ""
+    return f"{title} {scale.explanation}{same}{against}"
 
 
 def _facts(report: Report) -> list[str]:
@@ -187,7 +183,13 @@ def _data(report: Report) -> dict[str, Any]:
     figures = (*report.figures.values(), *report.diagnostics)
     return {
         "looks": [_look(name, look) for name, look in report.looks.items()],
-        "figures": {figure.name: _figure(figure, places) for figure in figures},
+        "figures": {
+            figure.name: {
+                "kind": figure.kind,
+                "panels": [_panel(panel, places) for panel in figure.panels],
+            }
+            for figure in figures
+        },
     }
 
 
@@ -200,13 +202,6 @@ def _look(name: str, look: Look) -> dict[str, Any]:
 
 def _dashes(look: Look, between: str) -> str:
     return between.join(f"{_PIXELS * look.width * part:.4g}" for part in look.dashes)
-
-
-def _figure(figure: FigureData, places: dict[str, int]) -> dict[str, Any]:
-    return {
-        "kind": figure.kind,
-        "panels": [_panel(panel, places) for panel in figure.panels],
-    }
 
 
 def _panel(panel: Panel, places: dict[str, int]) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from typing import Literal, TypeVar, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mviq.reports.statistics.score_checks import Array, as_increasing, check_at_least, check_choice
+from mviq.arrays import Floats
+from mviq.reports.statistics.score_checks import as_increasing, check_at_least, check_choice
 
 Unequal = Literal["cut", "drop", "keep"]
 _T = TypeVar("_T")
@@ -25,8 +26,8 @@ class RunCurve:
 
     task: str
     seed: int
-    steps: Array
-    values: Array
+    steps: Floats
+    values: Floats
 
     def __post_init__(self) -> None:
         """Refuse records that are not curves, with the run named."""
@@ -45,7 +46,7 @@ class RunCurve:
         object.__setattr__(self, "steps", steps)
         object.__setattr__(self, "values", values)
 
-    def at(self, steps: Array) -> Array:
+    def at(self, steps: Floats) -> Floats:
         """Return the last value at or before each step: NaN before the first and after the last.
 
         >>> run = RunCurve("CartPole-v1", 0, [10, 20, 30], [1.0, 2.0, 3.0])
@@ -73,9 +74,9 @@ class Aligned:
 
     tasks: tuple[str, ...]
     seeds: tuple[int, ...]
-    steps: Array
+    steps: Floats
     """The grid, ``(points,)``."""
-    curves: Array
+    curves: Floats
     """``(runs, tasks, points)``: run i has seed ``seeds[i]`` in every task; NaN is missing."""
     notes: tuple[str, ...] = field(default=())
     """What was cut, dropped or missing: one sentence each, empty if nothing was."""
@@ -108,8 +109,7 @@ def align(
     cut after step 20, where Catch-v0, seed 1 ends: 1 of 3 points
     """
     check_choice("unequal", unequal, get_args(Unequal))
-    runs, notes = _by_task_and_seed(records, tasks, seeds)
-    order = _ordered(tasks, (task for task, _ in runs)), _ordered(seeds, (seed for _, seed in runs))
+    runs, order, notes = _by_task_and_seed(records, tasks, seeds)
     steps = _grid(grid, runs.values())
     if unequal == "keep":
         notes += _lacks(steps, runs.values())
@@ -150,29 +150,27 @@ def comparable(algorithms: Mapping[str, Aligned]) -> dict[str, Aligned]:
 
 def _by_task_and_seed(
     records: Iterable[RunCurve], tasks: Sequence[str], seeds: Sequence[int]
-) -> tuple[dict[tuple[str, int], RunCurve], list[str]]:
+) -> tuple[dict[tuple[str, int], RunCurve], tuple[tuple[str, ...], tuple[int, ...]], list[str]]:
+    """Return the runs by place, the tasks and seeds there are or should be, and what is missing."""
     runs: dict[tuple[str, int], RunCurve] = {}
-    notes: list[str] = []
     for run in records:
         if (run.task, run.seed) in runs:
             raise ValueError(f"records must have each task and seed once, got {_name(run)} twice")
         runs[run.task, run.seed] = run
     empty = [place for place, run in runs.items() if run.steps.size == 0]
-    notes += [f"{_name(runs.pop(place))} recorded nothing" for place in empty]
+    notes = [f"{_name(runs.pop(place))} recorded nothing" for place in empty]
     if not runs:
         raise ValueError("records must have at least one run with a value, got none")
-    places = product(
-        _ordered(tasks, (task for task, _ in runs)), _ordered(seeds, (seed for _, seed in runs))
-    )
-    missing = [place for place in places if place not in runs and place not in empty]
+    order = _ordered(tasks, (task for task, _ in runs)), _ordered(seeds, (seed for _, seed in runs))
+    missing = [place for place in product(*order) if place not in runs and place not in empty]
     notes += [f"no run of {task}, seed {seed}" for task, seed in missing]
     for run in runs.values():
         if np.isnan(run.values).any():
             notes.append(f"{_name(run)} has {np.isnan(run.values).sum()} records without a value")
-    return runs, notes
+    return runs, order, notes
 
 
-def _grid(grid: ArrayLike | int | None, runs: Iterable[RunCurve]) -> Array:
+def _grid(grid: ArrayLike | int | None, runs: Iterable[RunCurve]) -> Floats:
     recorded = np.unique(np.concatenate([run.steps for run in runs]))
     if grid is None:
         return recorded
@@ -182,7 +180,7 @@ def _grid(grid: ArrayLike | int | None, runs: Iterable[RunCurve]) -> Array:
     return as_increasing("grid", grid)
 
 
-def _cut(steps: Array, runs: Collection[RunCurve]) -> tuple[Array, list[str]]:
+def _cut(steps: Floats, runs: Collection[RunCurve]) -> tuple[Floats, list[str]]:
     """Return the points between the latest start and the earliest end, and what that left out."""
     last = max(runs, key=lambda run: run.start)
     first = min(runs, key=lambda run: run.end)
@@ -203,7 +201,7 @@ def _cut(steps: Array, runs: Collection[RunCurve]) -> tuple[Array, list[str]]:
 
 
 def _drop(
-    steps: Array, runs: Mapping[tuple[str, int], RunCurve]
+    steps: Floats, runs: Mapping[tuple[str, int], RunCurve]
 ) -> tuple[dict[tuple[str, int], RunCurve], list[str]]:
     """Return the runs that reach the end of the grid, and which ones do not."""
     kept = {place: run for place, run in runs.items() if run.end >= steps[-1]}
@@ -217,7 +215,7 @@ def _drop(
     return kept, [f"dropped {_name(run)}: it ends at step {run.end:g}" for run in short]
 
 
-def _lacks(steps: Array, runs: Collection[RunCurve]) -> list[str]:
+def _lacks(steps: Floats, runs: Collection[RunCurve]) -> list[str]:
     """Return which runs do not span the grid."""
     before = [f"{_name(r)} is missing before step {r.start:g}" for r in runs if r.start > steps[0]]
     after = [f"{_name(r)} is missing after step {r.end:g}" for r in runs if r.end < steps[-1]]
@@ -228,8 +226,8 @@ def _stack(
     runs: Mapping[tuple[str, int], RunCurve],
     tasks: Sequence[str],
     seeds: Sequence[int],
-    steps: Array,
-) -> Array:
+    steps: Floats,
+) -> Floats:
     curves = np.full((len(seeds), len(tasks), steps.size), np.nan)
     for (i, seed), (j, task) in product(enumerate(seeds), enumerate(tasks)):
         if (task, seed) in runs:

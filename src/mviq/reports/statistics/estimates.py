@@ -16,20 +16,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.integrate import trapezoid
 
+from mviq.arrays import Floats
 from mviq.reports.statistics.score_checks import (
-    Array,
     as_curves,
     as_increasing,
     as_scores,
-    check_finite,
     check_same_tasks,
 )
 
-Estimator: TypeAlias = Callable[[Array], Array]
+Estimator: TypeAlias = Callable[[Floats], Floats]
 """From ``(..., runs, tasks)`` to ``(...)``, or to ``(..., numbers)``."""
 
 
-def task_means(scores: ArrayLike) -> Array:
+def task_means(scores: ArrayLike) -> Floats:
     """Return the mean over the runs of each task, NaN for a task without runs.
 
     >>> task_means([[1.0, 4.0], [3.0, float("nan")]])
@@ -38,16 +37,16 @@ def task_means(scores: ArrayLike) -> Array:
     return _mean_over_runs(as_scores("scores", scores))
 
 
-def mean(scores: ArrayLike) -> Array:
+def mean(scores: ArrayLike) -> Floats:
     """Return the mean over the tasks of the mean over their runs. One large task decides it.
 
     >>> float(mean([[0.0, 1.0, 9.0], [2.0, 1.0, 11.0]]))
     4.0
     """
-    return _mean_over_tasks(task_means(scores))
+    return np.asarray(task_means(scores).mean(axis=-1))
 
 
-def median(scores: ArrayLike) -> Array:
+def median(scores: ArrayLike) -> Floats:
     """Return the median over the tasks of the mean over their runs. Half the tasks may be zero.
 
     >>> float(median([[0.0, 1.0, 9.0], [2.0, 1.0, 11.0]]))
@@ -56,7 +55,7 @@ def median(scores: ArrayLike) -> Array:
     return np.asarray(np.median(task_means(scores), axis=-1))
 
 
-def interquartile_mean(scores: ArrayLike) -> Array:
+def interquartile_mean(scores: ArrayLike) -> Floats:
     """Return the mean of the middle half of all scores, runs and tasks together.
 
     Of n scores the ⌊n/4⌋ lowest and the ⌊n/4⌋ highest are left out. Where runs are missing, a task
@@ -72,10 +71,11 @@ def interquartile_mean(scores: ArrayLike) -> Array:
     middle = (place >= trimmed) & (place < count - trimmed)
     total = np.where(middle, pooled, 0.0).sum(axis=-1)
     kept = (count - 2 * trimmed)[..., 0]
-    return np.where(_every_task_has_a_run(array), total / np.maximum(kept, 1), np.nan)
+    every_task_has_a_run = (~np.isnan(array)).any(axis=-2).all(axis=-1)
+    return np.where(every_task_has_a_run, total / np.maximum(kept, 1), np.nan)
 
 
-def optimality_gap(scores: ArrayLike, target: float = 1.0) -> Array:
+def optimality_gap(scores: ArrayLike, target: float = 1.0) -> Floats:
     """Return by how much the scores fall short of ``target`` on average; more than it is not more.
 
     ``E max(target − score, 0)``, over the runs of a task and then over the tasks. Less is better.
@@ -83,11 +83,12 @@ def optimality_gap(scores: ArrayLike, target: float = 1.0) -> Array:
     >>> float(optimality_gap([[0.5, 2.0], [1.0, 0.0]]))
     0.375
     """
-    check_finite("target", target)
+    if not np.isfinite(target):
+        raise ValueError(f"target must be a finite number, got {target}")
     return mean(np.maximum(target - as_scores("scores", scores), 0.0))
 
 
-def performance_profile(scores: ArrayLike, thresholds: ArrayLike) -> Array:
+def performance_profile(scores: ArrayLike, thresholds: ArrayLike) -> Floats:
     """Return the share of runs above each threshold: P(score > threshold), averaged over tasks.
 
     >>> performance_profile([[0.5, 2.0], [1.0, 0.0]], [0.0, 0.5, 1.0])
@@ -99,7 +100,7 @@ def performance_profile(scores: ArrayLike, thresholds: ArrayLike) -> Array:
     return np.stack(shares, axis=-1)
 
 
-def probability_of_improvement(new: ArrayLike, baseline: ArrayLike) -> Array:
+def probability_of_improvement(new: ArrayLike, baseline: ArrayLike) -> Floats:
     """Return how likely a run of ``new`` beats a run of ``baseline`` on a task drawn at random.
 
     The mean over the tasks of P(X > Y) + ½ P(X = Y), over all pairs of a run X of ``new`` and a
@@ -113,10 +114,11 @@ def probability_of_improvement(new: ArrayLike, baseline: ArrayLike) -> Array:
     left, right = x[..., :, None, :], y[..., None, :, :]
     wins = (left > right).sum(axis=(-3, -2)) + (left == right).sum(axis=(-3, -2)) / 2
     pairs = (~np.isnan(x)).sum(axis=-2) * (~np.isnan(y)).sum(axis=-2)  # NaN never wins nor ties
-    return _mean_over_tasks(np.where(pairs > 0, wins / np.maximum(pairs, 1), np.nan))
+    shares = np.where(pairs > 0, wins / np.maximum(pairs, 1), np.nan)
+    return np.asarray(shares.mean(axis=-1))
 
 
-def percent_improvement(new: ArrayLike, baseline: ArrayLike, *, floor: float = 0.0) -> Array:
+def percent_improvement(new: ArrayLike, baseline: ArrayLike, *, floor: float = 0.0) -> Floats:
     """Return 100 (new − baseline) / |baseline| for each task, with the means over the runs.
 
     That is the formula of the paper's Figure 5. It says nothing where the baseline is near zero: at
@@ -139,7 +141,7 @@ def percent_improvement(new: ArrayLike, baseline: ArrayLike, *, floor: float = 0
 
 def referenced_improvement(
     new: ArrayLike, baseline: ArrayLike, low: ArrayLike, high: ArrayLike
-) -> Array:
+) -> Floats:
     """Return 100 (new − baseline) / (max(high, baseline) − low) for each task.
 
     ``low`` and ``high`` are reference scores of the tasks, such as random play and a human: the
@@ -156,7 +158,7 @@ def referenced_improvement(
     return _percent(x - y, np.maximum(top, y) - bottom)
 
 
-def along_curve(estimator: Estimator, curves: ArrayLike) -> Array:
+def along_curve(estimator: Estimator, curves: ArrayLike) -> Floats:
     """Return an estimate at every point of the learning curves: the sample-efficiency curve.
 
     >>> along_curve(mean, [[[0.0, 2.0], [0.0, 4.0]], [[2.0, 2.0], [2.0, 4.0]]])
@@ -165,7 +167,7 @@ def along_curve(estimator: Estimator, curves: ArrayLike) -> Array:
     return estimator(points_first(as_curves("curves", curves)))
 
 
-def area_under_curve(curves: ArrayLike, steps: ArrayLike) -> Array:
+def area_under_curve(curves: ArrayLike, steps: ArrayLike) -> Floats:
     """Return the time average of every curve: scores ``(runs, tasks)`` that reward learning early.
 
     The integral by trapezia over the length of ``steps``; NaN for a curve with a missing point.
@@ -182,31 +184,23 @@ def area_under_curve(curves: ArrayLike, steps: ArrayLike) -> Array:
     return np.asarray(trapezoid(array, times, axis=-1) / (times[-1] - times[0]))
 
 
-def points_first(curves: Array) -> Array:
+def points_first(curves: Floats) -> Floats:
     """Return curves ``(runs, tasks, points)`` as a batch of scores ``(points, runs, tasks)``."""
     return np.moveaxis(curves, -1, 0)
 
 
-def _mean_over_runs(scores: Array) -> Array:
+def _mean_over_runs(scores: Floats) -> Floats:
     present = ~np.isnan(scores)
     count = present.sum(axis=-2)
     total = np.where(present, scores, 0.0).sum(axis=-2)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def _mean_over_tasks(values: Array) -> Array:
-    return np.asarray(values.mean(axis=-1))
-
-
-def _every_task_has_a_run(scores: Array) -> Array:
-    return np.asarray((~np.isnan(scores)).any(axis=-2).all(axis=-1))
-
-
-def _pair(new: ArrayLike, baseline: ArrayLike) -> tuple[Array, Array]:
+def _pair(new: ArrayLike, baseline: ArrayLike) -> tuple[Floats, Floats]:
     x, y = as_scores("new", new), as_scores("baseline", baseline)
     check_same_tasks("new", x, "baseline", y)
     return x, y
 
 
-def _percent(difference: Array, scale: Array) -> Array:
+def _percent(difference: Floats, scale: Floats) -> Floats:
     return np.divide(100 * difference, scale, out=np.full_like(difference, np.nan), where=scale > 0)

@@ -17,13 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtrit
 
+from mviq.arrays import Floats
 from mviq.reports.statistics.estimates import points_first
 from mviq.reports.statistics.score_checks import (
-    Array,
     as_curves,
     as_scores,
     check_at_least,
-    check_between,
     check_choice,
     check_same_tasks,
 )
@@ -54,17 +53,13 @@ class Interval:
     def __str__(self) -> str:
         if np.ndim(self.estimate):
             return repr(self)
-        estimate, low, high = map(_digits, (self.estimate, self.low, self.high))
+        numbers = (self.estimate, self.low, self.high)
+        estimate, low, high = (f"{x:.0f}" if abs(x) >= 1000 else f"{x:.3g}" for x in numbers)
         return f"{estimate} [{low}, {high}]"
 
 
-def _digits(value: float) -> str:
-    """Return three digits of a number, and all before its point."""
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
 def interval(
-    estimator: Callable[..., Array],
+    estimator: Callable[..., Floats],
     *samples: ArrayLike,
     level: float = LEVEL,
     method: Method = "widened",
@@ -93,7 +88,8 @@ def interval(
     estimate = np.asarray(estimator(*arrays))
     tails = [(1 - level) / 2, (1 + level) / 2]
     ends = np.quantile(_resampled_estimates(estimator, arrays, resamples, seed), tails, axis=0)
-    known = _per_output(_enough_runs(arrays, per_task), estimate)
+    several = np.all([_count_runs(array) >= 2 for array in arrays], axis=0)
+    known = _per_output(several if per_task else several.all(axis=-1), estimate)
     if method == "widened":
         factor = _per_output(_widening(arrays, per_task, tails[1]), estimate)
         ends = estimate + factor * (ends - estimate)
@@ -101,7 +97,9 @@ def interval(
     return Interval(*(float(x) if estimate.ndim == 0 else x for x in (estimate, *ends)))
 
 
-def curve_interval(estimator: Callable[..., Array], *curves: ArrayLike, **options: Any) -> Interval:
+def curve_interval(
+    estimator: Callable[..., Floats], *curves: ArrayLike, **options: Any
+) -> Interval:
     """Return an estimate with its interval at every point of curves ``(runs, tasks, points)``.
 
     Whole runs are drawn, the same at every point; each interval holds for its point, not for all
@@ -117,7 +115,7 @@ def curve_interval(estimator: Callable[..., Array], *curves: ArrayLike, **option
 
 
 def _check(
-    arrays: list[Array],
+    arrays: list[Floats],
     level: float,
     method: str,
     resamples: int,
@@ -133,7 +131,8 @@ def _check(
                 f"samples must have the same batch and points, got shapes {arrays[0].shape} and "
                 f"{array.shape}"
             )
-    check_between("level", level, 0, 1)
+    if not 0 < level < 1:
+        raise ValueError(f"level must be between 0 and 1, both excluded, got {level}")
     check_choice("method", method, get_args(Method))
     check_at_least("resamples", resamples, 100)
     check_at_least("seed", seed, 0)
@@ -142,8 +141,8 @@ def _check(
 
 
 def _resampled_estimates(
-    estimator: Callable[..., Array], arrays: list[Array], resamples: int, seed: int
-) -> Array:
+    estimator: Callable[..., Floats], arrays: list[Floats], resamples: int, seed: int
+) -> Floats:
     """Return the estimate from each of ``resamples`` draws, along the first axis."""
     streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(len(arrays))]
     packed = [_present_first(array) for array in arrays]
@@ -157,7 +156,7 @@ def _resampled_estimates(
     )
 
 
-def _draw(packed: Array, rng: np.random.Generator, number: int) -> Array:
+def _draw(packed: Floats, rng: np.random.Generator, number: int) -> Floats:
     """Draw runs with replacement, task by task, ``number`` times; missing runs stay missing."""
     *batch, runs, tasks = packed.shape
     uniform = rng.random((number, *(1 for _ in batch), runs, tasks))
@@ -167,21 +166,16 @@ def _draw(packed: Array, rng: np.random.Generator, number: int) -> Array:
     return np.where(np.arange(runs)[:, None] < count, drawn, np.nan)
 
 
-def _present_first(scores: Array) -> Array:
+def _present_first(scores: Floats) -> Floats:
     """Return the scores with the missing runs of each task behind the others."""
     return np.take_along_axis(scores, np.argsort(np.isnan(scores), axis=-2, kind="stable"), axis=-2)
 
 
-def _count_runs(scores: Array) -> Array:
+def _count_runs(scores: Floats) -> Floats:
     return np.asarray((~np.isnan(scores)).sum(axis=-2))
 
 
-def _enough_runs(arrays: list[Array], per_task: bool) -> Array:
-    enough = np.all([_count_runs(array) >= 2 for array in arrays], axis=0)
-    return np.asarray(enough if per_task else enough.all(axis=-1))
-
-
-def _widening(arrays: list[Array], per_task: bool, upper: float) -> Array:
+def _widening(arrays: list[Floats], per_task: bool, upper: float) -> Floats:
     """Return √(unbiased / biased variance) t/z, with the variance of a mean over the tasks."""
     axes = 0 if per_task else (0, -1)
     runs = np.maximum(np.stack([_count_runs(array) for array in arrays]), 2)
@@ -195,7 +189,7 @@ def _widening(arrays: list[Array], per_task: bool, upper: float) -> Array:
     return np.asarray(factor * stdtrit(degrees, upper) / ndtri(upper))
 
 
-def _variance_of_mean(scores: Array) -> Array:
+def _variance_of_mean(scores: Floats) -> Floats:
     """Return s²/n of each task, 0 where there are fewer than two runs."""
     present, count = ~np.isnan(scores), _count_runs(scores)
     total = np.where(present, scores, 0.0).sum(axis=-2, keepdims=True)
@@ -204,6 +198,6 @@ def _variance_of_mean(scores: Array) -> Array:
     return np.asarray(squares / np.maximum((count - 1) * count, 1))
 
 
-def _per_output(values: Array, estimate: Array) -> Array:
+def _per_output(values: Floats, estimate: Floats) -> Floats:
     """Return one value per batch element, for every number that the estimator gives of it."""
     return values.reshape(values.shape + (1,) * (estimate.ndim - values.ndim))

@@ -1,16 +1,14 @@
 """Argument checks; the message names the value and what is allowed."""
 
-import math
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array: TypeAlias = NDArray[np.float64]
+from mviq.arrays import Floats
 
 
-def as_scores(name: str, scores: ArrayLike) -> Array:
+def as_scores(name: str, scores: ArrayLike) -> Floats:
     """Return scores ``(..., runs, tasks)`` as floats; NaN says that a run is missing.
 
     >>> as_scores("scores", [1.0, 2.0])
@@ -20,7 +18,7 @@ def as_scores(name: str, scores: ArrayLike) -> Array:
     return _as_array(name, scores, least_axes=2, shape="(..., runs, tasks)")
 
 
-def as_curves(name: str, curves: ArrayLike) -> Array:
+def as_curves(name: str, curves: ArrayLike) -> Floats:
     """Return learning curves ``(runs, tasks, points)`` as floats; NaN says that one is missing."""
     array = _as_array(name, curves, least_axes=3, shape="(runs, tasks, points)")
     if array.ndim != 3:
@@ -28,7 +26,7 @@ def as_curves(name: str, curves: ArrayLike) -> Array:
     return array
 
 
-def _as_array(name: str, values: ArrayLike, *, least_axes: int, shape: str) -> Array:
+def _as_array(name: str, values: ArrayLike, *, least_axes: int, shape: str) -> Floats:
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -43,7 +41,7 @@ def _as_array(name: str, values: ArrayLike, *, least_axes: int, shape: str) -> A
     return array
 
 
-def as_increasing(name: str, values: ArrayLike) -> Array:
+def as_increasing(name: str, values: ArrayLike) -> Floats:
     """Return a vector of finite, strictly increasing numbers."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:
@@ -56,24 +54,12 @@ def as_increasing(name: str, values: ArrayLike) -> Array:
     return array
 
 
-def check_same_tasks(first: str, a: Array, second: str, b: Array) -> None:
+def check_same_tasks(first: str, a: Floats, second: str, b: Floats) -> None:
     """Require two score arrays to have the same number of tasks."""
     if a.shape[-1] != b.shape[-1]:
         raise ValueError(
             f"{first} and {second} must have the same tasks, got {a.shape[-1]} and {b.shape[-1]}"
         )
-
-
-def check_finite(name: str, value: float) -> None:
-    """Require one finite number."""
-    if not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number, got {value}")
-
-
-def check_between(name: str, value: float, low: float, high: float) -> None:
-    """Require one number strictly between two others."""
-    if not low < value < high:
-        raise ValueError(f"{name} must be between {low:g} and {high:g}, both excluded, got {value}")
 
 
 def check_at_least(name: str, value: int, least: int) -> None:

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mviq.arrays import Floats
 from mviq.env_families import ATARI as ATARI_FAMILY
 from mviq.messages import did_you_mean
-from mviq.reports.statistics.score_checks import Array, as_scores
+from mviq.reports.statistics.score_checks import as_scores
 
 ATARI = ATARI_FAMILY.references
 
@@ -28,7 +29,7 @@ def atari_game(task: str) -> str:
     raise ValueError(f"task must be one of the 57 Atari games, got {task!r}{hint}")
 
 
-def normalised(scores: ArrayLike, low: ArrayLike, high: ArrayLike) -> Array:
+def normalised(scores: ArrayLike, low: ArrayLike, high: ArrayLike) -> Floats:
     """Return (score − low) / (high − low), with one ``low`` and one ``high`` per task.
 
     >>> normalised([[20.0, 5.0], [500.0, 10.0]], low=[20.0, 0.0], high=[500.0, 10.0])
@@ -43,7 +44,7 @@ def normalised(scores: ArrayLike, low: ArrayLike, high: ArrayLike) -> Array:
     return (array - bottom) / (top - bottom)
 
 
-def human_normalised(scores: ArrayLike, tasks: Sequence[str]) -> Array:
+def human_normalised(scores: ArrayLike, tasks: Sequence[str]) -> Floats:
     """Return Atari scores ``(runs, tasks)`` with 0 for random play and 1 for a human.
 
     >>> human_normalised([[227.8, 30.5], [7127.7, 1.7]], ["ALE/Alien-v5", "ALE/Breakout-v5"])
@@ -55,7 +56,7 @@ def human_normalised(scores: ArrayLike, tasks: Sequence[str]) -> Array:
     return normalised(scores, low, high)
 
 
-def _per_task(name: str, values: ArrayLike, scores: Array) -> Array:
+def _per_task(name: str, values: ArrayLike, scores: Floats) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     if array.shape not in ((), scores.shape[-1:]):
         raise ValueError(

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mviq.arrays import Floats
 from mviq.reports.statistics.estimates import (
     interquartile_mean,
     mean,
@@ -15,7 +17,7 @@ from mviq.reports.statistics.estimates import (
     probability_of_improvement,
 )
 from mviq.reports.statistics.intervals import Interval, interval
-from mviq.reports.statistics.score_checks import Array, as_scores
+from mviq.reports.statistics.score_checks import as_scores
 
 AGGREGATES = {
     "mean": mean,
@@ -55,8 +57,8 @@ def summarise(
     """
     chosen = [name for name in AGGREGATES if normalised or name != "optimality gap"]
     return tuple(
-        _row(algorithm, name, as_scores(f"scores of {algorithm}", array), options)
-        for algorithm, array in scores.items()
+        _row(algorithm, name, array, interval(AGGREGATES[name], array, **options))
+        for algorithm, array in _checked(scores).items()
         for name in chosen
     )
 
@@ -70,29 +72,20 @@ def improvements(scores: Mapping[str, ArrayLike], baseline: str, **options: Any)
     """
     if baseline not in scores:
         raise ValueError(f"baseline must be one of {', '.join(scores)}, got {baseline!r}")
-    against = as_scores(f"scores of {baseline}", scores[baseline])
+    statistic, checked = f"probability of improvement over {baseline}", _checked(scores)
+    bounded = partial(interval, probability_of_improvement, **{"bounds": (0.0, 1.0), **options})
     return tuple(
-        _row(
-            algorithm,
-            f"probability of improvement over {baseline}",
-            as_scores(f"scores of {algorithm}", array),
-            options,
-            against,
-        )
-        for algorithm, array in scores.items()
+        _row(algorithm, statistic, array, bounded(array, checked[baseline]))
+        for algorithm, array in checked.items()
         if algorithm != baseline
     )
 
 
-def _row(
-    algorithm: str, statistic: str, scores: Array, options: Mapping[str, Any], *against: Array
-) -> Row:
-    if against:
-        estimated = interval(
-            probability_of_improvement, scores, *against, **{"bounds": (0.0, 1.0), **options}
-        )
-    else:
-        estimated = interval(AGGREGATES[statistic], scores, **options)
+def _checked(scores: Mapping[str, ArrayLike]) -> dict[str, Floats]:
+    return {name: as_scores(f"scores of {name}", array) for name, array in scores.items()}
+
+
+def _row(algorithm: str, statistic: str, scores: Floats, estimated: Interval) -> Row:
     present = ~np.isnan(scores)
     return Row(
         algorithm=algorithm,

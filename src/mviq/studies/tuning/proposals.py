@@ -135,11 +135,11 @@ class Proposals:
         if attempt.outcome is not None:
             return
         curves, points = self._curves(attempt), max(map(evaluations, attempt.configs))
-        known = self._trials.reported(attempt.trial)
+        trial, known = self._trials.live(attempt.trial), self._trials.reported(attempt.trial)
         new = list(rungs(curves, self._judge, points, known))
         for rung, value in new:
-            self._trials.report(attempt.trial, rung, value)
-        if (new or always) and self._trials.should_prune(attempt.trial):
+            trial.report(value, rung)
+        if (new or always) and trial.should_prune():
             steps = sum(curve.steps[-1] for curve in curves if curve.steps)
             total = sum(config.total_steps for config in attempt.configs)
             attempt.give_up("pruned", f"below the median after {steps:,.0f} of {total:,} steps")

@@ -4,12 +4,12 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, get_args
 
 from mviq.runs.presets import check_names
 from mviq.runs.settings import FIELDS, convert
 from mviq.studies.definition import plain
+from mviq.studies.plan import combinations
 from mviq.studies.study_file import check_keys, require_mapping
 
 FIXED = {
@@ -61,7 +61,7 @@ class Choices:
 
     def written(self) -> dict[str, Any]:
         """Return the choices as in a file."""
-        return {"choices": [plain(value) for value in self.values]}
+        return {"choices": plain(self.values)}
 
 
 def as_text(value: Any) -> str:
@@ -157,5 +157,4 @@ def corners(space: Space) -> Iterator[dict[str, Any]]:
 
 def grid(space: Space) -> list[dict[str, Any]]:
     """Return all combinations of the choices, or bounds, of a space."""
-    sides = {name: parameter.corners for name, parameter in space.items()}
-    return [dict(zip(sides, values, strict=True)) for values in product(*sides.values())]
+    return combinations({name: parameter.corners for name, parameter in space.items()})

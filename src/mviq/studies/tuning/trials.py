@@ -40,23 +40,20 @@ class Trials:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         try:
             _mend(file)
-            self._study = self._opened(file)
+            self._study = optuna.create_study(
+                storage=JournalStorage(JournalFileBackend(str(file))),
+                study_name=search.study.name,
+                sampler=_PLAIN,
+                pruner=_pruner(search),
+                direction="maximize",
+                load_if_exists=True,
+            )
         except UNREADABLE as error:
             raise ValueError(f"{file} is damaged: {error!r}") from None
         self._settle(file)
         for trial in self.kept():
             if trial.params.keys() != self._distributions.keys():  # killed while it was proposed
                 self._study.tell(trial.number, state=TrialState.FAIL)
-
-    def _opened(self, file: Path) -> optuna.Study:
-        return optuna.create_study(
-            storage=JournalStorage(JournalFileBackend(str(file))),
-            study_name=self._search.study.name,
-            sampler=_PLAIN,
-            pruner=_pruner(self._search),
-            direction="maximize",
-            load_if_exists=True,
-        )
 
     def _settle(self, file: Path) -> None:
         """Store the definition of the search; a search with another one cannot continue it."""
@@ -98,19 +95,12 @@ class Trials:
             for name, p in self._search.space.items()
         }
 
-    def report(self, trial: FrozenTrial, step: int, value: float) -> None:
-        """Report an intermediate score."""
-        self._live(trial).report(value, step)
-
-    def should_prune(self, trial: FrozenTrial) -> bool:
-        """Return whether the pruner gives up a trial."""
-        return self._live(trial).should_prune()
-
     def reported(self, trial: FrozenTrial) -> set[int]:
         """Return the steps that a trial has reported."""
         return set(self._study.get_trials(deepcopy=False)[trial.number].intermediate_values)
 
-    def _live(self, trial: FrozenTrial) -> Trial:
+    def live(self, trial: FrozenTrial) -> Trial:
+        """Return a trial that takes reports and asks the pruner."""
         return Trial(self._study, trial._trial_id)
 
     def finish(self, trial: FrozenTrial, score: float) -> None:
@@ -119,7 +109,7 @@ class Trials:
 
     def give_up(self, trial: FrozenTrial, outcome: str, reason: str) -> None:
         """End a trial without a score; the sampler ranks it below every finished one."""
-        live = self._live(trial)
+        live = self.live(trial)
         live.set_user_attr(OUTCOME, outcome)
         live.set_user_attr(REASON, reason)
         self._study.tell(trial.number, state=TrialState.PRUNED)
@@ -127,7 +117,7 @@ class Trials:
     def copy(self, trial: FrozenTrial, twin: FrozenTrial) -> None:
         """End a trial with the result of another one that has the same parameters."""
         if twin.state == TrialState.COMPLETE:
-            self._live(trial).set_user_attr(REASON, f"same as trial {twin.number}")
+            self.live(trial).set_user_attr(REASON, f"same as trial {twin.number}")
             self._study.tell(trial.number, twin.value)
         else:
             self.give_up(trial, twin.user_attrs[OUTCOME], f"same as trial {twin.number}")
