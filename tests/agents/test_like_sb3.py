@@ -1,7 +1,9 @@
 """What works on Stable-Baselines3's ``DQN`` works on ``MVI``: the same call on both classes."""
 
+import inspect
 import io
 import math
+from dataclasses import fields
 from functools import partial
 
 import gymnasium as gym
@@ -14,11 +16,12 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.callbacks import CheckpointCallback
 from stable_baselines3.common.envs import BitFlippingEnv
 from stable_baselines3.common.sb2_compat.rmsprop_tf_like import RMSpropTFLike
-from stable_baselines3.common.utils import get_linear_fn
+from stable_baselines3.common.utils import LinearSchedule, get_linear_fn
 from stable_baselines3.her import GoalSelectionStrategy, HerReplayBuffer
 from torch import nn
 
 from mviq.agents import MVI, QRMVI, DivergenceError
+from mviq.tsallis import Family
 from problems import Observed, made
 
 PAIRS = pytest.mark.parametrize("cls", [DQN, MVI, QRDQN, QRMVI])
@@ -287,3 +290,58 @@ def test_arguments_and_state_of_a_subclass_come_back(tmp_path):
     assert Bonus.load(tmp_path / "agent", bonus=1.0).bonus == 1.0
     with pytest.raises(ValueError, match="of class 'Bonus', not MVI; load it with that class"):
         MVI.load(tmp_path / "agent")
+
+
+@pytest.mark.parametrize(("cls", "peer"), [(MVI, DQN), (QRMVI, QRDQN)])
+def test_the_signature_is_that_of_the_peer_and_ours(cls, peer):
+    ours, theirs = (inspect.signature(x).parameters for x in (cls, peer))
+    assert list(ours)[: len(theirs)] == list(theirs)
+    for name, parameter in theirs.items():
+        assert ours[name].default == parameter.default, name
+    own = set(ours) - set(theirs)
+    assert own == {field.name for field in fields(Family)} | {"acting", "value_limit"}
+    assert all(ours[name].kind is inspect.Parameter.KEYWORD_ONLY for name in own)
+    assert all(parameter.annotation is not inspect.Parameter.empty for parameter in ours.values())
+
+
+def test_numbers_of_the_family_are_attributes_that_can_be_set():
+    agent = agent_of(MVI, q=2.0)
+    assert {"q": 2.0, "temperature": 0.03, "munchausen_alpha": 0.9}.items() <= vars(agent).items()
+    agent.q, agent.temperature, agent.munchausen_alpha = 3, 0.5, 0.0
+    assert agent.family == Family(q=3.0, temperature=0.5, munchausen_alpha=0.0)
+    assert vars(agent)["q"] == agent.q == 3.0
+    with pytest.raises(ValueError, match="q must be at least 1"):
+        agent.q = 0.5
+    agent.learn(60)
+    assert agent.family.q == 3.0
+
+
+@pytest.mark.parametrize("cls", [MVI, QRMVI])
+def test_q_can_follow_a_schedule_like_a_learning_rate(cls, tmp_path):
+    seen = []
+
+    class Watching(cls):
+        def train(self, gradient_steps, batch_size=100):
+            super().train(gradient_steps, batch_size)
+            seen.append((self.num_timesteps, self.q, self.temperature, self.family.q))
+
+    agent = agent_of(Watching, q=lambda left: 2 + left, temperature=LinearSchedule(1.0, 0.1, 0.5))
+    assert (agent.q, agent.temperature) == (3.0, 1.0)
+    agent.learn(100)
+    for steps, q, temperature, index in seen:
+        assert q == index == pytest.approx(3 - steps / 100)
+        assert temperature == pytest.approx(max(1 - 0.9 * steps / 50, 0.1))
+    agent.q = 5.0
+    agent.learn(40)
+    assert agent.q == 5.0
+
+
+def test_an_agent_with_schedules_comes_back_where_it_was(tmp_path):
+    schedules = {"q": LinearSchedule(3.0, 1.0, 1.0), "temperature": LinearSchedule(1.0, 0.1, 1.0)}
+    agent = agent_of(MVI, **schedules)
+    agent.learn(60, CheckpointCallback(30, str(tmp_path)))
+    loaded = MVI.load(tmp_path / "rl_model_30_steps", env=gym.make("CartPole-v1"))
+    assert loaded.q == pytest.approx(2.0, abs=0.05)
+    assert isinstance(loaded._schedules["q"], LinearSchedule)
+    loaded.learn(30, reset_num_timesteps=False)
+    assert loaded.q == pytest.approx(agent.q, abs=0.2)

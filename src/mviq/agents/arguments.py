@@ -22,6 +22,9 @@ from mviq.tsallis import Family
 
 Acting = Literal["epsilon_greedy", "sample"]
 Rule = tuple[Callable[[Any], bool], str]
+POINT = tuple(field.name for field in fields(Family))
+SCHEDULED = ("q", "temperature", "munchausen_alpha")
+"""Numbers of the family that may be functions of the progress remaining, as a learning rate may."""
 _NOT_STORED = {"self", "env", "device", "_init_setup_model"}
 LARGEST = 2**62  # of a whole number, as NumPy can count no further
 _SMALLEST_PICTURE = 36  # pixels a side that the three convolutions of NatureCNN leave something of
@@ -30,13 +33,12 @@ _SMALLEST_PICTURE = 36  # pixels a side that the three convolutions of NatureCNN
 def argument_names(agent_class: Any) -> set[str]:
     """Return the names of the arguments that build an agent, but for where and how it runs."""
     base = inspect.signature(agent_class.base.__init__).parameters
-    own = {field.name for field in fields(Family)} | {"acting", "value_limit"}
-    subclass = {
+    own = {
         name
         for name, parameter in inspect.signature(agent_class.__init__).parameters.items()
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     }
-    return (set(base) | own | subclass) - _NOT_STORED
+    return (set(base) | {*POINT, "acting", "value_limit"} | own) - _NOT_STORED
 
 
 def given_arguments(agent_class: Any, positional: Any, named: Any) -> dict[str, Any]:
@@ -60,6 +62,7 @@ def arguments_of(agent: Any) -> dict[str, Any]:
         "replay_buffer_kwargs": buffer_kwargs,
         "tensorboard_log": None if log is None else os.fspath(log),
         **asdict(agent.family),
+        **agent._schedules,
     }
     attributes = sorted(argument_names(type(agent)) - stored.keys())
     given = agent._given
@@ -73,15 +76,13 @@ def _alias(agent: Any) -> Any:
     return aliases[0] if aliases else agent.policy_class
 
 
-def check_arguments(agent_class: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
+def check_arguments(agent_class: Any, arguments: dict[str, Any]) -> None:
     """Refuse an argument that no agent can learn with; the family checks its own."""
     known = argument_names(agent_class) | _NOT_STORED
-    for name in named.keys() - known:
-        close = did_you_mean(name, known)
-        raise TypeError(f"{agent_class.__name__} has no argument {name!r}{close}")
-    own = {name: named.pop(name) for name in ("acting", "value_limit")}
-    signature = inspect.signature(agent_class.base.__init__)
-    for name, value in (signature.bind(None, *positional, **named).arguments | own).items():
+    for name, value in arguments.items():
+        if name not in known:
+            close = did_you_mean(name, known)
+            raise TypeError(f"{agent_class.__name__} has no argument {name!r}{close}")
         good, allowed = _RULES.get(name, _ANYTHING)
         if not good(value):
             raise ValueError(f"{name} must be {allowed}, got {value!r}")

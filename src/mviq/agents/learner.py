@@ -1,6 +1,7 @@
 """What MVI(q) adds to DQN and QRDQN: the target of the family, and less overhead."""
 
 import warnings
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import torch
@@ -9,15 +10,32 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 
-from mviq.agents.arguments import Acting, check_arguments, check_fit, given_arguments
+from mviq.agents.arguments import (
+    POINT,
+    SCHEDULED,
+    Acting,
+    check_arguments,
+    check_fit,
+    given_arguments,
+)
 from mviq.agents.diagnostics import DivergenceError
 from mviq.agents.replay import TransitionReplayBuffer, is_array
 from mviq.agents.state import LearningStatus, get_state, set_state
 from mviq.agents.update import Trainer
 from mviq.tsallis import Family
-from mviq.tsallis.family import Form, PolicyMethod
 
 _ENDINGS: dict[type, LearningStatus] = {KeyboardInterrupt: "stopped", DivergenceError: "diverged"}
+
+
+def _number_of_the_family(name: str) -> property:
+    """Return a number of the family as an attribute; setting it ends its schedule."""
+
+    def change(agent: "Learner", value: float) -> None:
+        changes: Any = {name: value}
+        agent._become(replace(agent.family, **changes))
+        agent._schedules.pop(name, None)
+
+    return property(lambda agent: getattr(agent.family, name), change)
 
 
 class Learner(Trainer):
@@ -41,37 +59,44 @@ class Learner(Trainer):
         self,
         policy: str | type[BasePolicy],
         env: GymEnv | str | None,
-        *arguments: Any,
-        q: float = Family.q,
-        temperature: float = Family.temperature,
-        munchausen_alpha: float = Family.munchausen_alpha,
-        form: Form = Family.form,
-        clip: tuple[float, float] | None = Family.clip,
-        entropy_weight: float = Family.entropy_weight,
-        policy_method: PolicyMethod = Family.policy_method,
         acting: Acting = "epsilon_greedy",
         value_limit: float = 1e6,
         _init_setup_model: bool = True,
         **options: Any,
     ) -> None:
-        own = {"acting": acting, "value_limit": value_limit}
-        check_arguments(type(self), (policy, env, *arguments), options | own)
-        self.family = Family(
-            q, temperature, munchausen_alpha, form, clip, entropy_weight, policy_method
-        )
+        point = {name: options.pop(name) for name in POINT if name in options}
+        check_arguments(type(self), {"policy": policy, "env": env, **options})
+        check_arguments(type(self), {"acting": acting, "value_limit": value_limit})
+        self._schedules = {name: value for name, value in point.items() if callable(value)}
+        start = {name: schedule(1.0) for name, schedule in self._schedules.items()}
+        self._become(Family(**(point | start)))
         self.acting, self.value_limit = acting, value_limit
         self.status: LearningStatus = "new"
         if options.get("policy_kwargs") is not None:
             options["policy_kwargs"] = dict(options["policy_kwargs"])  # the bases write into it
-        super().__init__(policy, env, *arguments, _init_setup_model=False, **options)  # type: ignore[call-arg, arg-type]
+        super().__init__(policy, env, _init_setup_model=False, **options)  # type: ignore[call-arg, arg-type]
         _prefer_fused_adam(self.policy_kwargs)
         self._chosen_buffer = (self.replay_buffer_class, dict(self.replay_buffer_kwargs))
         if _init_setup_model:
             self._setup_model()
 
-    q = property(lambda self: self.family.q)
-    temperature = property(lambda self: self.family.temperature)
-    munchausen_alpha = property(lambda self: self.family.munchausen_alpha)
+    q = _number_of_the_family("q")
+    temperature = _number_of_the_family("temperature")
+    munchausen_alpha = _number_of_the_family("munchausen_alpha")
+
+    def _become(self, family: Family) -> None:
+        """Take another point of the family, with its numbers in ``vars``, where loggers look."""
+        self.family = family
+        vars(self).update({name: getattr(family, name) for name in SCHEDULED})
+
+    def _follow_schedules(self) -> None:
+        """Set what is a function of the progress to its present value."""
+        left = self._current_progress_remaining
+        now: dict[str, Any] = {name: f(left) for name, f in self._schedules.items()}
+        if any(getattr(self.family, name) != value for name, value in now.items()):
+            self._become(replace(self.family, **now))
+        for name, value in now.items():
+            self.logger.record(f"tsallis/{name}", value)
 
     def _setup_model(self) -> None:
         check_fit(self)
@@ -112,6 +137,7 @@ class Learner(Trainer):
     def set_state(self, state: dict[str, Any]) -> None:
         """Give the agent a state of ``get_state``; one that does not fit changes nothing."""
         set_state(self, state)
+        self._follow_schedules()
 
     def learn(
         self,

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor, nn
 
 from mviq.agents.compiled import fingerprint, make_networks
@@ -73,6 +74,7 @@ class Trainer(OffPolicyAlgorithm):
 
     family: Family
     value_limit: float
+    _schedules: dict[str, Schedule]
     max_grad_norm: Any
     target_update_interval: int
     _n_calls: int
@@ -85,6 +87,10 @@ class Trainer(OffPolicyAlgorithm):
     _replayed: Any = None  # observations of the last update that was diagnosed
 
     @abstractmethod
+    def _follow_schedules(self) -> None:
+        """Set what is a function of the progress to its present value."""
+
+    @abstractmethod
     def _networks(self) -> tuple[BasePolicy, BasePolicy]:
         """Return the online and the target network."""
 
@@ -94,6 +100,8 @@ class Trainer(OffPolicyAlgorithm):
         if isinstance(self._online, AutogradNetwork):
             self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
+        if self._schedules:
+            self._follow_schedules()
         losses = []
         with quick_arithmetic():
             for _ in range(gradient_steps):
