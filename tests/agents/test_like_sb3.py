@@ -15,14 +15,17 @@ from sb3_contrib import QRDQN
 from stable_baselines3 import DQN
 from stable_baselines3.common.callbacks import CheckpointCallback
 from stable_baselines3.common.envs import BitFlippingEnv
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.sb2_compat.rmsprop_tf_like import RMSpropTFLike
 from stable_baselines3.common.utils import LinearSchedule, get_linear_fn
 from stable_baselines3.her import GoalSelectionStrategy, HerReplayBuffer
 from torch import nn
 
 from mviq.agents import MVI, QRMVI, DivergenceError
+from mviq.envs import ActionMasks
 from mviq.tsallis import Family
-from problems import Observed, made
+from problems import Observed, TableMDP, made
 
 PAIRS = pytest.mark.parametrize("cls", [DQN, MVI, QRDQN, QRMVI])
 SMALL = {"policy_kwargs": {"net_arch": [16]}, "learning_starts": 20, "buffer_size": 200}
@@ -345,3 +348,81 @@ def test_an_agent_with_schedules_comes_back_where_it_was(tmp_path):
     assert isinstance(loaded._schedules["q"], LinearSchedule)
     loaded.learn(30, reset_num_timesteps=False)
     assert loaded.q == pytest.approx(agent.q, abs=0.2)
+
+
+class Counting(gym.Env):
+    """Ten steps; two of five actions are available, those equal to the time or one more.
+
+    The reward is 1 for the larger and 0 for the smaller; others would be worth 100.
+    """
+
+    observation_space, action_space = spaces.Box(0, 1, (10,)), spaces.Discrete(5)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return self.observe(), {"action_mask": self.mask()}
+
+    def observe(self):
+        return np.eye(10, dtype=np.float32)[self.time % 10]
+
+    def mask(self):
+        return np.isin(np.arange(5), [self.time % 5, (self.time + 1) % 5]).astype(np.int8)
+
+    def step(self, action):
+        assert self.mask()[action], f"{action} is not available at {self.time}"
+        reward = float(action == (self.time + 1) % 5)
+        self.time += 1
+        return self.observe(), reward, self.time == 10, False, {"action_mask": self.mask()}
+
+
+class WithMethod(Counting):
+    """Offers its masks as sb3-contrib has it."""
+
+    def action_masks(self):
+        return self.mask().astype(bool)
+
+
+@pytest.mark.parametrize("env", [Counting, WithMethod])
+@pytest.mark.parametrize("cls", [MVI, QRMVI])
+@pytest.mark.parametrize("acting", ["epsilon_greedy", "sample"])
+def test_masked_actions_are_never_taken_nor_learnt_from(env, cls, acting):
+    masked = ActionMasks(env())
+    quantiles = {"n_quantiles": 5} if cls is QRMVI else {}
+    options = {"policy_kwargs": {"net_arch": [32], **quantiles}, "learning_rate": 3e-3}
+    options |= {"q": 2.0, "temperature": 0.1, "target_update_interval": 50, "train_freq": 1}
+    agent = agent_of(cls, masked, "MultiInputPolicy", acting=acting, **options)
+    agent.learn(1200)
+    values = (
+        evaluate_policy(agent, Monitor(masked), 2)[0],
+        evaluate_policy(agent, Monitor(masked), 2, deterministic=False)[0],
+    )
+    assert values[0] == 10
+    assert values[1] >= 5
+    observation, _ = masked.reset()
+    q_values = agent.q_values(observation)
+    assert torch.isneginf(q_values).tolist() == [[False, False, True, True, True]]
+
+
+def test_a_mask_that_nobody_gives_is_named():
+    with pytest.raises(ValueError, match="neither a method action_masks"):
+        ActionMasks(gym.make("CartPole-v1")).reset()
+
+
+class DoubleMVI(MVI):
+    """The next action by the online network, its value by the target network."""
+
+    def target(self, batch, next_outcomes, outcomes=None):
+        with torch.no_grad():
+            chosen = self.q_net(batch.next_observations).argmax(1, keepdim=True)
+        values = next_outcomes.squeeze(1).gather(1, chosen)
+        return batch.rewards + self.gamma * (1 - batch.dones) * values
+
+
+def test_a_target_of_ones_own():
+    env = TableMDP([[0.0, 1.0]], [[-1, -1]])
+    agent = agent_of(DoubleMVI, env, learning_rate=1e-2, target_update_interval=10, train_freq=1)
+    agent.learn(600)
+    assert agent.q_values(np.eye(1, dtype=np.float32)).numpy() == pytest.approx(
+        np.array([[0.0, 1.0]]), abs=0.05
+    )

@@ -1,5 +1,6 @@
 """How an agent acts while it learns: which action it takes, and what it keeps of a step."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -33,11 +34,15 @@ class Actor(Trainer):
         deterministic: bool = False,
     ) -> tuple[np.ndarray[Any, Any], tuple[np.ndarray[Any, Any], ...] | None]:
         """Return the greedy action if deterministic, else one by the way of acting chosen."""
-        if deterministic or self.acting == "epsilon_greedy":
+        if not _has_mask(observation) and (deterministic or self.acting == "epsilon_greedy"):
             return super().predict(observation, state, episode_start, deterministic)
         self.policy.set_training_mode(False)
+        tensor: Any
         tensor, vectorized = self.policy.obs_to_tensor(observation)
-        actions = self._choose(self._evaluated(tensor))
+        if deterministic or not self._explores():
+            actions = self._choose(self._evaluated(tensor), greedy=deterministic)
+        else:
+            actions = self._random_actions(tensor["action_mask"].cpu().numpy())
         return (actions if vectorized else actions.squeeze(0)), state
 
     def q_values(self, observations: Any) -> Tensor:
@@ -50,9 +55,17 @@ class Actor(Trainer):
         self._choose_networks()
         return mean_outcome(*self._online.predict(*self._online.prepare(observations)))
 
-    def _choose(self, q_values: Tensor) -> np.ndarray[Any, Any]:
+    def _explores(self) -> bool:
+        """Return whether the next actions are to be random, as Stable-Baselines3 would draw."""
+        return self.acting == "epsilon_greedy" and np.random.rand() < self.exploration_rate  # noqa: NPY002
+
+    def _random_actions(self, masks: Iterable[Any]) -> np.ndarray[Any, Any]:
+        """Return random actions among those that masks allow."""
+        return np.array([self.action_space.sample(mask) for mask in masks])
+
+    def _choose(self, q_values: Tensor, greedy: bool = False) -> np.ndarray[Any, Any]:
         """Return greedy actions, or samples of the policy where acting says so."""
-        if self.acting == "sample":
+        if self.acting == "sample" and not greedy:
             samples = torch.multinomial(self.family.policy(q_values), 1)
             return np.asarray(samples.squeeze(1).cpu().numpy())
         return np.asarray(q_values.cpu().numpy().argmax(1))
@@ -62,18 +75,22 @@ class Actor(Trainer):
     ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Return exploring actions twice: to take and to store. Draws as Stable-Baselines3 does."""
         overridden = type(self).predict is not Actor.predict or "predict" in vars(self)
-        if type(self._online) is AutogradNetwork or overridden:  # which a policy may be more than
-            return super()._sample_action(learning_starts, action_noise, n_envs)
-        warming_up = self.num_timesteps < learning_starts
-        if warming_up or (
-            self.acting == "epsilon_greedy" and np.random.rand() < self.exploration_rate  # noqa: NPY002
-        ):
+        if type(self._online) is AutogradNetwork or overridden:
+            return self._sample_by_policy(learning_starts, n_envs)
+        if self.num_timesteps < learning_starts or self._explores():
             actions = np.array([self.action_space.sample() for _ in range(n_envs)])
         else:
-            assert self._last_obs is not None
             outcomes = self._online.predict(*self._online.prepare(self._last_obs))
             actions = self._choose(mean_outcome(*outcomes))
         return actions, actions
+
+    def _sample_by_policy(self, learning_starts: int, n_envs: int) -> tuple[Any, Any]:
+        """Ask the policy, which may do more than its network does, or an override of predict."""
+        seen: Any = self._last_obs
+        if self.num_timesteps < learning_starts and _has_mask(seen):
+            actions = self._random_actions(seen["action_mask"])
+            return actions, actions
+        return super()._sample_action(learning_starts, None, n_envs)
 
     @blas_threads_of_torch()
     def collect_rollouts(
@@ -132,6 +149,10 @@ class Actor(Trainer):
                 following[i] = infos[i].get("terminal_observation", new_obs[i])
         replay_buffer.add(self._last_obs, following, buffer_action, reward, dones, infos)  # type: ignore[arg-type]
         self._last_obs = self._last_original_obs = new_obs
+
+
+def _has_mask(observation: Any) -> bool:
+    return isinstance(observation, dict) and "action_mask" in observation
 
 
 def step(env: VecEnv, actions: np.ndarray[Any, Any]) -> VecEnvStepReturn:

@@ -1,5 +1,6 @@
 """The networks of an agent as functions: action values forward, gradients backward, one step."""
 
+import math
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
@@ -48,7 +49,7 @@ class AutogradNetwork:
 
     @torch.no_grad()
     def predict(self, *prepared: Any) -> Sequence[Tensor]:
-        return [self.network(batch).reshape(-1, *self.shape) for batch in prepared]
+        return [_masked(self.network(x).reshape(-1, *self.shape), x) for x in prepared]
 
     def backward(self, gradient: Tensor) -> float:
         assert self.outcomes is not None
@@ -64,6 +65,13 @@ class AutogradNetwork:
 
     def _gradients(self) -> list[Tensor]:
         return [weight.grad for weight in self.network.parameters() if weight.grad is not None]
+
+
+def _masked(outcomes: Tensor, observations: Any) -> Tensor:
+    """Return outcomes, −∞ for actions that a mask among the observations leaves out."""
+    if not isinstance(observations, dict) or "action_mask" not in observations:
+        return outcomes
+    return outcomes.masked_fill(observations["action_mask"].unsqueeze(1) == 0, -math.inf)
 
 
 class Rows(NamedTuple):

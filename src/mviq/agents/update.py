@@ -115,47 +115,52 @@ class Trainer(OffPolicyAlgorithm):
         """Make one update and return its loss."""
         assert self.replay_buffer is not None
         batch = self.replay_buffer.sample(batch_size, env=self._vec_normalize_env)
-        discounts = self.gamma if batch.discounts is None else batch.discounts
         s, s_next = self._online.prepare(batch.observations, batch.next_observations)
         predicted = self._online.forward(s)
         with torch.no_grad():
             asked = [s_next] if self.family.munchausen_alpha == 0 else [s_next, s]
             outcomes = self._target.predict(*asked)
             for z in outcomes:
-                size = torch.linalg.vector_norm(z, math.inf).item()
-                self._check("an action value of the target network", size, self.value_limit, batch)
-            target = bellman_target(
-                self.family, batch.rewards, batch.actions, batch.dones, discounts, *outcomes
-            )
+                self._check("an action value of the target network", z, self.value_limit, batch)
+            target = self.target(batch, *outcomes)
             chosen = batch.actions.unsqueeze(1).expand(-1, predicted.shape[1], 1)
             at_action = predicted.gather(2, chosen).squeeze(2)
             loss, slope = self._loss(at_action, target)
             gradient = torch.zeros_like(predicted).scatter_(2, chosen, slope.unsqueeze(2))
-        value = float(loss)
-        self._check("the loss", value, math.inf, batch)
+        self._check("the loss", float(loss), math.inf, batch)
         norm = self._online.backward(gradient)
         self._check("the norm of the gradient", norm, math.inf, batch)
         limit = math.inf if self.max_grad_norm is None else self.max_grad_norm
         self._online.step(self.policy.optimizer, min(1.0, limit / (norm + 1e-6)))
         if self._n_updates % DIAGNOSE_EVERY == 0:
             self._log_policy(batch, s, at_action)
-        return value
+        return float(loss)
 
-    def _check(self, what: str, size: float, limit: float, batch: Any) -> None:
+    def target(self, batch: Any, next_outcomes: Tensor, outcomes: Tensor | None = None) -> Tensor:
+        """Return the targets y at (s, a); override it for a target of your own."""
+        discounts = self.gamma if batch.discounts is None else batch.discounts
+        transitions = batch.rewards, batch.actions, batch.dones, discounts
+        return bellman_target(self.family, *transitions, next_outcomes, outcomes)
+
+    def _check(self, what: str, x: Tensor | float, limit: float, batch: Any) -> None:
         """Stop learning if a number is NaN, infinite or beyond a limit."""
+        size = x if isinstance(x, float) else torch.linalg.vector_norm(x, math.inf).item()
         if not (size <= limit and math.isfinite(size)):
-            raise self._divergence(what, size, limit, batch)
+            self._diverge(what, x, size, limit, batch)
 
-    def _divergence(self, what: str, size: float, limit: float, batch: Any) -> DivergenceError:
+    def _diverge(self, what: str, x: Any, size: float, limit: float, batch: Any) -> None:
+        if isinstance(x, Tensor) and (x == -math.inf).any():  # actions that are not available
+            self._check(what, x[x != -math.inf], limit, batch)
+            return
         when = f"at step {self.num_timesteps} (update {self._n_updates})"
         parts = "rewards", "observations", "next_observations"
         wrong = [name for name in parts if not _are_finite(getattr(batch, name))]
         if wrong:
-            return DivergenceError(
+            raise DivergenceError(
                 f"learning stopped {when}: {wrong[0].replace('_', ' ')} from the environment "
                 "are NaN or infinite"
             )
-        return DivergenceError(
+        raise DivergenceError(
             f"learning diverged {when}: "
             f"{what} is {size:g}{'' if limit == math.inf else f', value_limit is {limit:g}'}. "
             "Try a smaller learning rate, munchausen_alpha or temperature, a clip, or to copy "
