@@ -17,9 +17,9 @@ class ActionMasks(gym.Wrapper[Any, Any, Any, Any]):
     parts ``observation`` (or those of the environment, if it has parts) and ``action_mask``; since
     they hold the mask, it is replayed, evaluated and resumed like the rest.
 
-    >>> env = ActionMasks(gym.make("Taxi-v3"))
+    >>> env = ActionMasks(gym.make("Taxi-v4"))
     >>> env.reset(seed=0)[0]["action_mask"]
-    array([0, 1, 0, 1, 0, 0], dtype=int8)
+    array([1, 1, 0, 0, 0, 0], dtype=int8)
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
