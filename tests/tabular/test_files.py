@@ -11,8 +11,8 @@ from mviq.tabular import MDP, from_gym, garnet, load_mdp, save_mdp
 
 @pytest.mark.parametrize("mdp", [garnet(20, seed=3), from_gym("FrozenLake-v1")], ids=str)
 def test_round_trip(mdp: MDP, tmp_path: Path) -> None:
-    save_mdp(mdp, tmp_path / "a.npz")
-    loaded = load_mdp(tmp_path / "a.npz")
+    save_mdp(mdp, str(tmp_path / "a.npz"))
+    loaded = load_mdp(str(tmp_path / "a.npz"))
     assert (loaded.transitions != mdp.transitions).nnz == 0
     for name in ("rewards", "start", "terminal"):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(mdp, name))
@@ -69,3 +69,16 @@ def test_missing_fields_and_other_files_are_named(tmp_path: Path) -> None:
     np.save(tmp_path / "array.npy", np.zeros(3))
     with pytest.raises(ValueError, match="is not an MDP file"):
         load_mdp(tmp_path / "array.npy")
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_flipped_byte_is_refused_or_harmless(seed, tmp_path):
+    save_mdp(garnet(5), tmp_path / "good.npz")
+    content = bytearray((tmp_path / "good.npz").read_bytes())
+    place, other = np.random.default_rng(seed).integers((len(content), 256))
+    content[place] = other
+    (tmp_path / "bad.npz").write_bytes(bytes(content))
+    try:
+        load_mdp(tmp_path / "bad.npz")
+    except ValueError as error:
+        assert "bad.npz" in str(error)

@@ -50,7 +50,9 @@ def from_gym(
 def _make(name: str, options: dict[str, Any]) -> gymnasium.Env[Any, Any]:
     try:
         return gymnasium.make(name, **options)
-    except (gymnasium.error.Error, TypeError, ImportError, KeyError, ValueError) as reason:
+    except KeyError as reason:  # such as the name of a map
+        raise ValueError(f"{name} knows no {reason} among {options}") from None
+    except (gymnasium.error.Error, TypeError, ImportError, ValueError) as reason:
         first_line = (str(reason).splitlines() or [type(reason).__name__])[0]
         raise ValueError(f"Gymnasium cannot make {name!r}: {first_line}") from None
 

@@ -1,6 +1,6 @@
 """MDPs as files: a NumPy archive of plain arrays, which can be loaded without running anything."""
 
-import zipfile
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,14 @@ _FIELDS = {
 }  # fmt: skip
 
 
-def save_mdp(mdp: MDP, path: Path) -> None:
+def save_mdp(mdp: MDP, path: str | os.PathLike[str]) -> None:
     """Write an MDP to a new file.
 
     The fields: ``probabilities``, ``next_states`` and ``row_ends`` are the three arrays of
     a compressed sparse row matrix; ``rewards``, ``discount``, ``start``, ``terminal`` and
     ``name`` are those of ``MDP``; ``tiles`` and ``moves`` are there if it has a map.
     """
+    path = Path(path)
     if path.exists():
         raise FileExistsError(f"{path} exists already")
     fields: dict[str, Any] = {
@@ -43,12 +44,14 @@ def save_mdp(mdp: MDP, path: Path) -> None:
         np.savez_compressed(file, **fields)
 
 
-def load_mdp(path: Path) -> MDP:
+def load_mdp(path: str | os.PathLike[str]) -> MDP:
     """Read an MDP from a file; nothing in it is executed, everything in it is checked."""
     try:
         with np.load(path, allow_pickle=False) as archive:
             fields = {name: archive[name] for name in archive.files}
-    except (zipfile.BadZipFile, EOFError, AttributeError, TypeError, ValueError) as reason:
+    except FileNotFoundError:
+        raise
+    except Exception as reason:  # NumPy and zipfile answer damaged files in a dozen ways
         raise ValueError(f"{path} is not an MDP file: {reason}") from None
     if missing := sorted(_FIELDS - fields.keys()):
         raise ValueError(f"{path} is not an MDP file: it has no {', '.join(missing)}")
@@ -56,7 +59,7 @@ def load_mdp(path: Path) -> MDP:
         raise ValueError(f"{path} has format {fields['format']}, expected {FORMAT}")
     try:
         return _mdp(fields)
-    except (ValueError, TypeError, IndexError) as reason:
+    except (ValueError, TypeError, IndexError, OverflowError, MemoryError) as reason:
         raise ValueError(f"{path}: {reason}") from None
 
 
