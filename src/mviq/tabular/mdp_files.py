@@ -47,7 +47,7 @@ def save_mdp(mdp: MDP, path: str | os.PathLike[str]) -> None:
 def load_mdp(path: str | os.PathLike[str]) -> MDP:
     """Read an MDP from a file; nothing in it is executed, everything in it is checked."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             fields = {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise
