@@ -39,14 +39,12 @@ def blas_threads_of_torch() -> Iterator[None]:
             blas.set_num_threads(number)
 
 
+# Why denormal numbers are flushed: the gradient of a unit that has died is zero, so Adam's moving
+# average of it decays for ever. After a few hundred updates a tenth of the moments of a small
+# network are denormal, below about 1e-38, and a step takes seven times as long.
 @contextmanager
 def quick_arithmetic() -> Iterator[None]:
-    """Flush denormal numbers to zero, and let BLAS use at most as many threads as PyTorch.
-
-    The gradient of a unit that has died is zero, so Adam's moving average of it decays for ever:
-    after a few hundred updates a tenth of the moments of a small network are denormal, below
-    about 1e-38, and a step takes seven times as long.
-    """
+    """Flush denormal numbers to zero, and let BLAS use at most as many threads as PyTorch."""
     flushed = are_flushed()
     torch.set_flush_denormal(True)
     try:

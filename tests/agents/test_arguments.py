@@ -35,7 +35,7 @@ def test_wrong_arguments_are_refused_in_one_line(cls, wrong, allowed):
 
 
 def test_what_to_type_instead_is_said():
-    with pytest.raises(TypeError, match="unexpected keyword argument 'tempratur'"):
+    with pytest.raises(TypeError, match="MVI has no argument 'tempratur'; did you mean temp"):
         made(MVI, tempratur=0.1)
     with pytest.raises(ValueError, match="env must be an environment of discrete actions"):
         made(MVI, None)

@@ -5,15 +5,18 @@ import io
 import math
 from dataclasses import fields
 from functools import partial
+from typing import get_type_hints
 
 import gymnasium as gym
 import numpy as np
 import pytest
+import safetensors.numpy
 import torch
 from gymnasium import spaces
 from sb3_contrib import QRDQN
 from stable_baselines3 import DQN
 from stable_baselines3.common.callbacks import CheckpointCallback
+from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.envs import BitFlippingEnv
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
@@ -23,6 +26,8 @@ from stable_baselines3.her import GoalSelectionStrategy, HerReplayBuffer
 from torch import nn
 
 from mviq.agents import MVI, QRMVI, DivergenceError
+from mviq.agents.arguments import BaseArguments
+from mviq.agents.codec import Decoder
 from mviq.envs import ActionMasks
 from mviq.tsallis import Family
 from problems import Observed, TableMDP, made
@@ -413,8 +418,7 @@ class DoubleMVI(MVI):
     """The next action by the online network, its value by the target network."""
 
     def target(self, batch, next_outcomes, outcomes=None):
-        with torch.no_grad():
-            chosen = self.q_net(batch.next_observations).argmax(1, keepdim=True)
+        chosen = self.q_values(batch.next_observations).argmax(1, keepdim=True)
         values = next_outcomes.squeeze(1).gather(1, chosen)
         return batch.rewards + self.gamma * (1 - batch.dones) * values
 
@@ -426,3 +430,108 @@ def test_a_target_of_ones_own():
     assert agent.q_values(np.eye(1, dtype=np.float32)).numpy() == pytest.approx(
         np.array([[0.0, 1.0]]), abs=0.05
     )
+
+
+class DoubleByNetwork(DoubleMVI):
+    """The same, with the network itself."""
+
+    def q_values(self, observations):
+        with torch.no_grad():
+            return self.q_net(observations)
+
+
+@pytest.mark.parametrize("batch_size", [1, 16])
+def test_action_values_can_be_asked_for_in_the_middle_of_an_update(batch_size):
+    agents = [
+        agent_of(cls, batch_size=batch_size).learn(120) for cls in (DoubleMVI, DoubleByNetwork)
+    ]
+    for weight, other in zip(*(x.policy.parameters() for x in agents), strict=True):
+        torch.testing.assert_close(weight, other, rtol=1e-4, atol=1e-6)
+
+
+def test_action_values_are_not_overwritten_by_the_next():
+    agent = agent_of(MVI)
+    one, other = np.zeros(4, np.float32), np.ones(4, np.float32)
+    first = agent.q_values(one)
+    kept = first.clone()
+    agent.q_values(other)
+    assert torch.equal(first, kept)
+
+
+def test_infinite_values_without_a_mask_are_a_divergence():
+    agent = agent_of(MVI)
+    agent.learn(40)
+    with torch.no_grad():
+        agent.q_net_target.q_net[-1].bias[0] = -math.inf
+    with pytest.raises(DivergenceError, match="is inf, value_limit"):
+        agent.learn(40)
+
+
+def test_editors_know_the_arguments_of_the_base():
+    parameters = inspect.signature(DQN.__init__).parameters.keys()
+    assert {*get_type_hints(BaseArguments)} == parameters - {
+        *("self", "policy", "env", "_init_setup_model")
+    }
+
+
+@pytest.mark.parametrize("n_envs", [1, 3])
+def test_masks_come_back_and_work_with_several_environments(n_envs, tmp_path):
+    env = make_vec_env(lambda: ActionMasks(Counting()), n_envs)
+    agent = agent_of(MVI, env, "MultiInputPolicy", train_freq=1)
+    agent.learn(120)
+    agent.save(tmp_path / "agent")
+    loaded = MVI.load(tmp_path / "agent", env=env)
+    seen = env.reset()
+    assert torch.equal(loaded.q_values(seen), agent.q_values(seen))
+    loaded.learn(60)
+
+
+def test_a_mask_of_the_wrong_length_is_refused():
+    space = spaces.Dict({"x": spaces.Box(0, 1, (2,)), "action_mask": spaces.MultiBinary(3)})
+    with pytest.raises(ValueError, match="one number for each of the 2 actions"):
+        agent_of(MVI, Observed(space), "MultiInputPolicy")
+
+
+def test_an_argument_is_saved_as_it_was_given(tmp_path):
+    class Scaled(MVI):
+        def __init__(self, policy, env, scale=1.0, **options):
+            super().__init__(policy, env, **options)
+            self.scale = 10 * scale
+
+    agent_of(Scaled, scale=2.0).save(tmp_path / "agent")
+    assert Scaled.load(tmp_path / "agent").scale == 20.0
+
+
+def test_a_schedule_of_ones_own_is_not_taken_for_a_linear_one(tmp_path):
+    class Quadratic(SimpleLinearSchedule):
+        def __call__(self, progress_remaining):
+            return progress_remaining**2 * self.initial_value
+
+    Quadratic.__name__ = "SimpleLinearSchedule"
+    with pytest.warns(UserWarning, match="saved without learning_rate") as told:
+        agent_of(MVI, learning_rate=Quadratic(1e-3)).save(tmp_path / "agent")
+    assert told[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"partial": [{"class": "ReplayBuffer"}, [], {"dict": {}}]},
+        {"partial": [3, [], {"dict": {}}]},
+        {"GoalSelectionStrategy": [17]},
+        {"MultiDiscrete": [{"ndarray": None}, {"ndarray": None}, "<i8"]},
+        {"Discrete": [3, 0, "<f4"]},
+    ],
+    ids=str,
+)
+def test_hostile_descriptions_are_refused(tree):
+    arrays = {"x.0": np.array([2**60, 3]), "x.1": np.zeros(2, np.int64)}
+    with pytest.raises(ValueError, match=r"partial|description|MultiDiscrete|integers|valid"):
+        Decoder(arrays).decode(tree, "x")
+
+
+def test_a_replay_buffer_of_no_environments_is_refused(tmp_path):
+    arrays = {"dones": np.zeros((2**40, 0), np.float32)}
+    safetensors.numpy.save_file(arrays, tmp_path / "replay.safetensors", {"kind": "x"})
+    with pytest.raises(ValueError, match="must be of 1 environments"):
+        agent_of(MVI).load_replay_buffer(tmp_path / "replay")

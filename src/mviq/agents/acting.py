@@ -33,7 +33,7 @@ class Actor(Trainer):
         episode_start: np.ndarray[Any, Any] | None = None,
         deterministic: bool = False,
     ) -> tuple[np.ndarray[Any, Any], tuple[np.ndarray[Any, Any], ...] | None]:
-        """Return the greedy action if deterministic, else one by the way of acting chosen."""
+        """Return the greedy action if deterministic, otherwise one chosen as ``acting`` says."""
         if not _has_mask(observation) and (deterministic or self.acting == "epsilon_greedy"):
             return super().predict(observation, state, episode_start, deterministic)
         self.policy.set_training_mode(False)
@@ -46,8 +46,14 @@ class Actor(Trainer):
         return (actions if vectorized else actions.squeeze(0)), state
 
     def q_values(self, observations: Any) -> Tensor:
-        """Return the action values (batch, actions) of observations, one or a batch."""
-        return self._evaluated(self.policy.obs_to_tensor(observations)[0])
+        """Return the action values (batch, actions) of observations, one or a batch.
+
+        Tensors must be a batch, such as that of an update.
+        """
+        part = next(iter(observations.values())) if isinstance(observations, dict) else observations
+        if not isinstance(part, Tensor):
+            observations, _ = self.policy.obs_to_tensor(observations)
+        return self._evaluated(observations)
 
     @torch.no_grad()
     @blas_threads_of_torch()
@@ -61,6 +67,7 @@ class Actor(Trainer):
 
     def _random_actions(self, masks: Iterable[Any]) -> np.ndarray[Any, Any]:
         """Return random actions among those that masks allow."""
+        masks = [np.asarray(mask, np.int8) for mask in masks]
         return np.array([self.action_space.sample(mask) for mask in masks])
 
     def _choose(self, q_values: Tensor, greedy: bool = False) -> np.ndarray[Any, Any]:

@@ -18,7 +18,7 @@ import safetensors.numpy
 from mviq.agents.codec import Arrays
 from mviq.storage import write_durably
 
-FORMAT, VERSION = "mviq-agent", 2
+FORMAT, VERSION = "mviq-agent", 3
 JSON_LIMIT = 2**24  # bytes; an agent needs a few thousand
 Target = str | os.PathLike[str] | IO[bytes] | io.BufferedIOBase
 

@@ -6,15 +6,16 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict, fields
 from numbers import Integral, Real
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 import gymnasium as gym
+import torch
 from gymnasium import spaces
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.torch_layers import NatureCNN
-from stable_baselines3.common.type_aliases import TrainFrequencyUnit
+from stable_baselines3.common.type_aliases import Schedule, TrainFrequencyUnit
 
 from mviq.env_families import ATARI, family_of
 from mviq.messages import did_you_mean
@@ -30,25 +31,79 @@ LARGEST = 2**62  # of a whole number, as NumPy can count no further
 _SMALLEST_PICTURE = 36  # pixels a side that the three convolutions of NatureCNN leave something of
 
 
+class BaseArguments(TypedDict, total=False):
+    """The arguments of ``DQN`` and ``QRDQN`` after policy and environment, for editors."""
+
+    learning_rate: float | Schedule
+    buffer_size: int
+    learning_starts: int
+    batch_size: int
+    tau: float
+    gamma: float
+    train_freq: int | tuple[int, str]
+    gradient_steps: int
+    replay_buffer_class: type[ReplayBuffer] | None
+    replay_buffer_kwargs: dict[str, Any] | None
+    optimize_memory_usage: bool
+    n_steps: int
+    target_update_interval: int
+    exploration_fraction: float
+    exploration_initial_eps: float
+    exploration_final_eps: float
+    max_grad_norm: float | None
+    stats_window_size: int
+    tensorboard_log: str | None
+    policy_kwargs: dict[str, Any] | None
+    verbose: int
+    seed: int | None
+    device: torch.device | str
+
+
+def signature_of(agent_class: Any) -> inspect.Signature:
+    """Return the arguments of an agent: those of its base, then its own by name."""
+    parameters = list(inspect.signature(agent_class.__init__).parameters.values())[1:]
+    positional = [i for i, x in enumerate(parameters) if x.kind is x.VAR_POSITIONAL]
+    if positional and "base" in vars(agent_class):
+        base = list(inspect.signature(agent_class.base.__init__).parameters.values())[1:]
+        known = {parameter.name for parameter in base}
+        own = [x for x in parameters if x.kind is x.KEYWORD_ONLY and x.name not in known]
+        parameters = base + own
+    return inspect.Signature(parameters)
+
+
+def by_name(agent_class: Any, positional: tuple[Any, ...]) -> dict[str, Any]:
+    """Return arguments after policy and environment by their names in the base."""
+    names = list(inspect.signature(agent_class.base.__init__).parameters)[3:]
+    if len(positional) > len(names):
+        raise TypeError(
+            f"{agent_class.__name__} takes at most {len(names) + 2} positional arguments"
+        )
+    return dict(zip(names, positional, strict=False))
+
+
 def argument_names(agent_class: Any) -> set[str]:
     """Return the names of the arguments that build an agent, but for where and how it runs."""
+    parameters = inspect.signature(agent_class.__init__).parameters
+    variable = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    own = {name for name, parameter in parameters.items() if parameter.kind not in variable}
+    return (_base_names(agent_class) | own) - _NOT_STORED
+
+
+def _base_names(agent_class: Any) -> set[str]:
     base = inspect.signature(agent_class.base.__init__).parameters
-    own = {
-        name
-        for name, parameter in inspect.signature(agent_class.__init__).parameters.items()
-        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    }
-    return (set(base) | {*POINT, "acting", "value_limit"} | own) - _NOT_STORED
+    return {*base, *POINT, "acting", "value_limit"}
 
 
-def given_arguments(agent_class: Any, positional: Any, named: Any) -> dict[str, Any]:
-    """Return the arguments given to an agent by name, with the defaults of its subclass."""
+def arguments_of_subclass(agent_class: Any, positional: Any, named: Any) -> dict[str, Any]:
+    """Return the arguments of an agent, as given or by default, that only a subclass has."""
+    signature = inspect.signature(agent_class.__init__)
     try:
-        bound = inspect.signature(agent_class.__init__).bind(None, *positional, **named)
+        bound = signature.bind(None, *positional, **named)
     except TypeError:  # the constructor will say so
         return {}
     bound.apply_defaults()
-    return bound.arguments
+    own = argument_names(agent_class) - _base_names(agent_class)
+    return {name: value for name, value in bound.arguments.items() if name in own}
 
 
 def arguments_of(agent: Any) -> dict[str, Any]:
@@ -64,11 +119,9 @@ def arguments_of(agent: Any) -> dict[str, Any]:
         **asdict(agent.family),
         **agent._schedules,
     }
-    attributes = sorted(argument_names(type(agent)) - stored.keys())
-    given = agent._given
-    return stored | {
-        name: getattr(agent, name) if hasattr(agent, name) else given[name] for name in attributes
-    }
+    attributes = sorted(argument_names(type(agent)) - stored.keys() - agent._given.keys())
+    given: dict[str, Any] = agent._given
+    return stored | given | {name: getattr(agent, name) for name in attributes}
 
 
 def _alias(agent: Any) -> Any:
@@ -97,6 +150,17 @@ def check_fit(agent: Any) -> None:
     if agent.n_steps > rows:
         raise ValueError(f"n_steps must be at most buffer_size/n_envs {rows}, got {agent.n_steps}")
     _check_network(agent)
+    _check_mask(agent)
+
+
+def _check_mask(agent: Any) -> None:
+    parts = getattr(agent.observation_space, "spaces", {})
+    mask = parts.get("action_mask") if isinstance(parts, dict) else None
+    if mask is not None and mask.shape != (agent.action_space.n,):
+        raise ValueError(
+            f"action_mask must have one number for each of the {agent.action_space.n} actions, "
+            f"its space is {mask}"
+        )
 
 
 def _check_network(agent: Any) -> None:

@@ -217,12 +217,13 @@ def _schedule(kind: Callable[..., Any]) -> Callable[..., Any]:
 
 def _as_schedule(value: Any) -> Any:
     """Return a linear function of ``get_linear_fn`` or of rl-baselines3-zoo as a schedule."""
-    name = getattr(value, "__qualname__", type(value).__qualname__)
-    if name == "get_linear_fn.<locals>.func":
+    if getattr(value, "__qualname__", "") == "get_linear_fn.<locals>.func":
         parts = inspect.getclosurevars(value).nonlocals
         return LinearSchedule(parts["start"], parts["end"], parts["end_fraction"])
-    if name == "SimpleLinearSchedule":
-        return LinearSchedule(value.initial_value, 0.0, 1.0)
+    if type(value).__name__ == "SimpleLinearSchedule" and hasattr(value, "initial_value"):
+        linear = LinearSchedule(value.initial_value, 0.0, 1.0)
+        if all(math.isclose(linear(left), value(left), abs_tol=1e-12) for left in (1, 0.3, 0)):
+            return linear
     return value
 
 
@@ -240,6 +241,8 @@ def _discrete(n: Any, start: Any, name: Any) -> spaces.Discrete:
 
 
 def _multi_discrete(sizes: Any, start: Any, name: Any) -> spaces.MultiDiscrete:
+    if not 0 < float(np.sum(sizes, dtype=float)) <= LARGEST or np.min(sizes) < 1:
+        raise ValueError(f"a MultiDiscrete space must have 1 to {LARGEST} values")
     return spaces.MultiDiscrete(sizes, dtype=_integers(name), start=start)
 
 
@@ -251,8 +254,8 @@ def _integers(name: Any) -> Any:
 
 
 def _partial(function: Any, arguments: Any, options: Any) -> Any:
-    if not isinstance(function, type):
-        raise ValueError(f"a partial must be of a class, got {function!r:.60}")
+    if not isinstance(function, type) or not issubclass(function, torch.nn.Module):
+        raise ValueError(f"a partial must be of a module's class, got {function!r:.60}")
     return partial(function, *arguments, **options)
 
 

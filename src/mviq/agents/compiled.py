@@ -38,10 +38,10 @@ _ADAM_EXTRAS = ("amsgrad", "capturable", "decoupled_weight_decay", "differentiab
 
 
 class Memory(dict[tuple[int, ...], Array]):
-    """Arrays by their shape, made once: large ones are slow to come by again and again."""
+    """Arrays by their shape, to be used again: allocating large ones is slow."""
 
     def __missing__(self, shape: tuple[int, ...]) -> Array:
-        if len(self) > 32:  # somebody asks for batches of all sizes
+        if len(self) > 32:  # batch sizes vary
             self.clear()
         self[shape] = np.empty(shape, np.float32)
         return self[shape]
@@ -80,12 +80,13 @@ class CompiledNetwork:
 
     def __init__(self, layers: list[Layer], shape: tuple[int, int], divisor: Array) -> None:
         self.layers, self.shape, self.divisor = layers, shape, divisor
-        self.inputs: defaultdict[int, Memory] = defaultdict(Memory)
+        self.inputs: defaultdict[tuple[int, int], Memory] = defaultdict(Memory)
         self.weights = [weight for layer in layers for weight in layer.parameters]
         self.gradients = [gradient for layer in layers for gradient in layer.gradients]
 
     def prepare(self, *batches: Any) -> Sequence[Array]:
-        return [self._columns(batch, self.inputs[i]) for i, batch in enumerate(batches)]
+        number = len(batches)  # so that others who ask meanwhile get memory of their own
+        return [self._columns(x, self.inputs[number, i]) for i, x in enumerate(batches)]
 
     def _columns(self, observations: Any, memory: Memory) -> Array:
         """Return the input of the first layer, one column per observation or patch."""
@@ -110,7 +111,7 @@ class CompiledNetwork:
         x = first.forward(prepared)
         for layer in others:
             x = layer.forward(x.reshape(layer.weight.shape[1], -1))
-        return torch.from_numpy(np.ascontiguousarray(x.T)).view(-1, *self.shape)
+        return torch.from_numpy(np.array(x.T, order="C")).view(-1, *self.shape)
 
     def predict(self, *prepared: Array) -> Sequence[Tensor]:
         return [self.forward(batch) for batch in prepared]

@@ -58,9 +58,8 @@ class SafeFiles(OffPolicyAlgorithm):
             "system": get_system_info(print_info=False)[1],
             "n_envs": self.n_envs,
             "arguments": {
-                name: encoder.encode(value, name)
-                for name, value in arguments.items()
-                if name not in excluded and _can_be_described(name, value)
+                name: encoder.encode(arguments[name], name)
+                for name in _describable(arguments, excluded)
             },
             "spaces": {name: encoder.encode(getattr(self, name), name) for name in SPACES},
             "state": {
@@ -159,7 +158,7 @@ class SafeFiles(OffPolicyAlgorithm):
         episodes: True ends the last one, False lets it go on.
         """
         with as_file(path) as file:
-            buffer, rows = self.replay_buffer, stored_rows(file)
+            buffer, rows = self.replay_buffer, stored_rows(file, self.n_envs)
             if buffer is None or buffer.buffer_size != rows:
                 buffer = self._make_buffer(rows * self.n_envs)
             read_buffer(file, buffer)
@@ -185,13 +184,17 @@ class SafeFiles(OffPolicyAlgorithm):
         return buffer
 
 
-def _can_be_described(name: str, value: Any) -> bool:
-    try:
-        Encoder().encode(value, name)
-    except CannotEncode as error:
-        warnings.warn(f"saved without {name}, which must be passed to load: {error}", stacklevel=3)
-        return False
-    return True
+def _describable(arguments: dict[str, Any], excluded: set[str]) -> list[str]:
+    """Return the arguments that can be saved, and warn of the others."""
+    names = []
+    for name in arguments.keys() - excluded:
+        try:
+            Encoder().encode(arguments[name], name)
+            names.append(name)
+        except CannotEncode as error:
+            said = f"saved without {name}, which must be passed to load: {error}"
+            warnings.warn(said, stacklevel=3)
+    return sorted(names)
 
 
 def _decoded(

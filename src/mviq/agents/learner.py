@@ -2,37 +2,40 @@
 
 import warnings
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, Unpack
 
 import torch
 from stable_baselines3.common.buffers import NStepReplayBuffer
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.policies import BasePolicy
-from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
+from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
 
 from mviq.agents.arguments import (
-    POINT,
     SCHEDULED,
     Acting,
+    BaseArguments,
+    arguments_of_subclass,
+    by_name,
     check_arguments,
     check_fit,
-    given_arguments,
+    signature_of,
 )
 from mviq.agents.diagnostics import DivergenceError
 from mviq.agents.replay import TransitionReplayBuffer, is_array
 from mviq.agents.state import LearningStatus, get_state, set_state
 from mviq.agents.update import Trainer
 from mviq.tsallis import Family
+from mviq.tsallis.family import Form, PolicyMethod
 
 _ENDINGS: dict[type, LearningStatus] = {KeyboardInterrupt: "stopped", DivergenceError: "diverged"}
 
 
-def _number_of_the_family(name: str) -> property:
+def _family_property(name: str) -> property:
     """Return a number of the family as an attribute; setting it ends its schedule."""
 
     def change(agent: "Learner", value: float) -> None:
         changes: Any = {name: value}
-        agent._become(replace(agent.family, **changes))
+        agent._set_family(replace(agent.family, **changes))
         agent._schedules.pop(name, None)
 
     return property(lambda agent: getattr(agent.family, name), change)
@@ -49,27 +52,49 @@ class Learner(Trainer):
     """The Stable-Baselines3 class whose arguments an agent takes besides its own."""
     _given: dict[str, Any]
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let ``help`` and ``inspect`` show every argument, also those of the base."""
+        super().__init_subclass__(**options)
+        cls.__signature__ = signature_of(cls)  # type: ignore[attr-defined]
+
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
         """Remember the arguments of a subclass, which ``save`` stores with the others."""
         agent = super().__new__(cls)
-        agent._given = given_arguments(cls, arguments, options)
+        agent._given = arguments_of_subclass(cls, arguments, options)
         return agent
 
     def __init__(
         self,
         policy: str | type[BasePolicy],
         env: GymEnv | str | None,
+        *positional: Any,
+        q: float | Schedule = Family.q,
+        temperature: float | Schedule = Family.temperature,
+        munchausen_alpha: float | Schedule = Family.munchausen_alpha,
+        form: Form = Family.form,
+        clip: tuple[float, float] | None = Family.clip,
+        entropy_weight: float = Family.entropy_weight,
+        policy_method: PolicyMethod = Family.policy_method,
         acting: Acting = "epsilon_greedy",
         value_limit: float = 1e6,
         _init_setup_model: bool = True,
-        **options: Any,
+        **named: Unpack[BaseArguments],
     ) -> None:
-        point = {name: options.pop(name) for name in POINT if name in options}
-        check_arguments(type(self), {"policy": policy, "env": env, **options})
-        check_arguments(type(self), {"acting": acting, "value_limit": value_limit})
-        self._schedules = {name: value for name, value in point.items() if callable(value)}
-        start = {name: schedule(1.0) for name, schedule in self._schedules.items()}
-        self._become(Family(**(point | start)))
+        options: dict[str, Any] = by_name(type(self), positional) | dict(named)
+        own = {"acting": acting, "value_limit": value_limit}
+        check_arguments(type(self), {"policy": policy, "env": env, **options, **own})
+        numbers = {"q": q, "temperature": temperature, "munchausen_alpha": munchausen_alpha}
+        self._schedules = {name: value for name, value in numbers.items() if callable(value)}
+        start: Any = {name: x(1.0) if callable(x) else x for name, x in numbers.items()}
+        self._set_family(
+            Family(
+                **start,
+                form=form,
+                clip=clip,
+                entropy_weight=entropy_weight,
+                policy_method=policy_method,
+            )
+        )
         self.acting, self.value_limit = acting, value_limit
         self.status: LearningStatus = "new"
         if options.get("policy_kwargs") is not None:
@@ -80,11 +105,11 @@ class Learner(Trainer):
         if _init_setup_model:
             self._setup_model()
 
-    q = _number_of_the_family("q")
-    temperature = _number_of_the_family("temperature")
-    munchausen_alpha = _number_of_the_family("munchausen_alpha")
+    q = _family_property("q")
+    temperature = _family_property("temperature")
+    munchausen_alpha = _family_property("munchausen_alpha")
 
-    def _become(self, family: Family) -> None:
+    def _set_family(self, family: Family) -> None:
         """Take another point of the family, with its numbers in ``vars``, where loggers look."""
         self.family = family
         vars(self).update({name: getattr(family, name) for name in SCHEDULED})
@@ -94,7 +119,7 @@ class Learner(Trainer):
         left = self._current_progress_remaining
         now: dict[str, Any] = {name: f(left) for name, f in self._schedules.items()}
         if any(getattr(self.family, name) != value for name, value in now.items()):
-            self._become(replace(self.family, **now))
+            self._set_family(replace(self.family, **now))
         for name, value in now.items():
             self.logger.record(f"tsallis/{name}", value)
 
@@ -104,7 +129,7 @@ class Learner(Trainer):
         if self.replay_buffer_class is None and plain and is_array(self.observation_space):
             self.replay_buffer_class = TransitionReplayBuffer
         self._tell_buffer_of_n_steps()
-        with warnings.catch_warnings():  # that nobody has told it
+        with warnings.catch_warnings():  # SB3 warns that the buffer does not know n_steps; it does
             warnings.filterwarnings("ignore", message="`n_steps=")
             super()._setup_model()
         self._choose_networks()

@@ -10,6 +10,8 @@ from stable_baselines3.common.policies import BasePolicy
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from mviq.agents.parameters import lay_out_moments
+
 LARGE_CONVOLUTION = 2**13  # weights; below, a compiled convolution is faster than PyTorch's
 
 
@@ -74,7 +76,7 @@ def _masked(outcomes: Tensor, observations: Any) -> Tensor:
     return outcomes.masked_fill(observations["action_mask"].unsqueeze(1) == 0, -math.inf)
 
 
-class Rows(NamedTuple):
+class Prepared(NamedTuple):
     """Some observations among all that were prepared together."""
 
     together: Tensor
@@ -83,7 +85,7 @@ class Rows(NamedTuple):
 
 
 class PlainNetwork(AutogradNetwork):
-    """A network in which nobody has changed anything, its modules called one after another.
+    """An unmodified network, evaluated module by module.
 
     Observations are preprocessed once for the online and the target network, and a ReLU needs no
     memory of its own. Backward through a large convolution takes half as long with channels last.
@@ -94,39 +96,48 @@ class PlainNetwork(AutogradNetwork):
     ) -> None:
         super().__init__(network, shape)
         self.divisor = divisor
-        self.memory: dict[torch.Size, Tensor] = {}
+        self.memory: dict[Any, Tensor] = {}
         before = [None, *map(type, modules)]
         self.functions = [
             torch.relu_ if type(module) is nn.ReLU and kind in (nn.Linear, nn.Conv2d) else module
             for module, kind in zip(modules, before, strict=False)
         ]
-        for weight in network.parameters():
-            if weight.dim() == 4 and weight.numel() >= LARGE_CONVOLUTION:
-                weight.data = weight.data.contiguous(memory_format=torch.channels_last)
+        self.large = [
+            weight
+            for weight in network.parameters()
+            if weight.dim() == 4 and weight.numel() >= LARGE_CONVOLUTION
+        ]
+        for weight in self.large:
+            weight.data = weight.data.contiguous(memory_format=torch.channels_last)
 
-    def prepare(self, *batches: Any) -> Sequence[Rows]:
+    def prepare(self, *batches: Any) -> Sequence[Prepared]:
         tensors = [torch.as_tensor(batch, device=self.network.device) for batch in batches]
         together = tensors[0] if len(tensors) == 1 else torch.cat(tensors)
         if together.dim() == 4:
             together = together.contiguous(memory_format=torch.channels_last)
-        together = self._floats(together).copy_(together).div_(self.divisor)
+        together = self._floats(together, len(batches)).copy_(together).div_(self.divisor)
         ends = accumulate(map(len, tensors))
-        return [Rows(together, end - len(x), end) for x, end in zip(tensors, ends, strict=True)]
+        return [Prepared(together, end - len(x), end) for x, end in zip(tensors, ends, strict=True)]
 
-    def _floats(self, like: Tensor) -> Tensor:
-        """Return memory, the same for all of one shape: large tensors are slow to come by."""
-        if like.shape not in self.memory:
-            if len(self.memory) > 8:  # somebody asks for batches of all sizes
+    def _floats(self, like: Tensor, batches: int) -> Tensor:
+        """Return a reusable buffer, since allocating large tensors is slow.
+
+        It is kept by the number of batches, too, so that the observations of an update stay when
+        somebody asks for action values meanwhile.
+        """
+        key = batches, like.shape
+        if key not in self.memory:
+            if len(self.memory) > 8:  # batch sizes vary
                 self.memory.clear()
-            self.memory[like.shape] = torch.empty_like(like, dtype=torch.float32)
-        return self.memory[like.shape]
+            self.memory[key] = torch.empty_like(like, dtype=torch.float32)
+        return self.memory[key]
 
-    def forward(self, prepared: Rows) -> Tensor:
+    def forward(self, prepared: Prepared) -> Tensor:
         self.outcomes = self._forward(prepared.together[prepared.begin : prepared.end])
         return self.outcomes
 
     @torch.no_grad()
-    def predict(self, *prepared: Rows) -> Sequence[Tensor]:
+    def predict(self, *prepared: Prepared) -> Sequence[Tensor]:
         begin, end = min(x.begin for x in prepared), max(x.end for x in prepared)
         outcomes = self._forward(prepared[0].together[begin:end])
         return [outcomes[x.begin - begin : x.end - begin] for x in prepared]
@@ -135,3 +146,10 @@ class PlainNetwork(AutogradNetwork):
         for function in self.functions:
             x = function(x)
         return x.reshape(-1, *self.shape)
+
+    def step(self, optimizer: Optimizer, scale: float) -> None:
+        for weight in self.large:
+            moments = optimizer.state.get(weight, {}).values()
+            if any(m.shape == weight.shape and m.stride() != weight.stride() for m in moments):
+                lay_out_moments(optimizer)  # a fused optimiser takes their memory as it is
+        super().step(optimizer, scale)

@@ -62,7 +62,7 @@ def load_moments(optimizer: Optimizer, moments: dict[int, dict[str, Tensor]]) ->
 
 
 def lay_out_moments(optimizer: Optimizer) -> None:
-    """Copy all moments, so that they are nobody else's and in memory as the parameters are."""
+    """Copy all moments, so that they share no memory and are laid out as the parameters are."""
     for parameter, own in optimizer.state.items():
         for name, value in own.items():
             if not isinstance(value, Tensor):

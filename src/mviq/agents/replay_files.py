@@ -45,13 +45,16 @@ def as_file(path: Target) -> Iterator[str | os.PathLike[str]]:
         yield file.name
 
 
-def stored_rows(path: str | os.PathLike[str]) -> int:
-    """Return for how many steps the buffer in a file has room."""
+def stored_rows(path: str | os.PathLike[str], n_envs: int) -> int:
+    """Return for how many steps of so many environments the buffer in a file has room."""
     try:
         with safe_open(located(path, ".safetensors"), "numpy") as stored:
-            return int(stored.get_slice("dones").get_shape()[0])
-    except (SafetensorError, IndexError) as error:
+            shape = tuple(stored.get_slice("dones").get_shape())
+    except SafetensorError as error:
         raise ValueError(f"{path} is not a replay buffer saved by mviq: {error}") from error
+    if len(shape) != 2 or shape[1] != n_envs:
+        raise ValueError(f"{path} must be of {n_envs} environments, its dones have shape {shape}")
+    return int(shape[0])
 
 
 def read_buffer(path: str | os.PathLike[str], buffer: ReplayBuffer) -> None:

@@ -100,8 +100,6 @@ class Trainer(OffPolicyAlgorithm):
         if isinstance(self._online, AutogradNetwork):
             self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
-        if self._schedules:
-            self._follow_schedules()
         losses = []
         with quick_arithmetic():
             for _ in range(gradient_steps):
@@ -116,13 +114,14 @@ class Trainer(OffPolicyAlgorithm):
         assert self.replay_buffer is not None
         batch = self.replay_buffer.sample(batch_size, env=self._vec_normalize_env)
         s, s_next = self._online.prepare(batch.observations, batch.next_observations)
-        predicted = self._online.forward(s)
         with torch.no_grad():
             asked = [s_next] if self.family.munchausen_alpha == 0 else [s_next, s]
             outcomes = self._target.predict(*asked)
             for z in outcomes:
                 self._check("an action value of the target network", z, self.value_limit, batch)
             target = self.target(batch, *outcomes)
+        predicted = self._online.forward(s)
+        with torch.no_grad():
             chosen = batch.actions.unsqueeze(1).expand(-1, predicted.shape[1], 1)
             at_action = predicted.gather(2, chosen).squeeze(2)
             loss, slope = self._loss(at_action, target)
@@ -149,9 +148,12 @@ class Trainer(OffPolicyAlgorithm):
             self._diverge(what, x, size, limit, batch)
 
     def _diverge(self, what: str, x: Any, size: float, limit: float, batch: Any) -> None:
-        if isinstance(x, Tensor) and (x == -math.inf).any():  # actions that are not available
-            self._check(what, x[x != -math.inf], limit, batch)
-            return
+        masked = isinstance(batch.observations, dict) and "action_mask" in batch.observations
+        if masked and isinstance(x, Tensor) and (x > -math.inf).any() and size == math.inf:
+            available = x[x != -math.inf]
+            if len(available) < x.numel():  # −∞ marks actions that are not available
+                self._check(what, available, limit, batch)
+                return
         when = f"at step {self.num_timesteps} (update {self._n_updates})"
         parts = "rewards", "observations", "next_observations"
         wrong = [name for name in parts if not _are_finite(getattr(batch, name))]
@@ -177,6 +179,8 @@ class Trainer(OffPolicyAlgorithm):
 
     def _on_step(self) -> None:
         """Follow the schedules; where the target network changes, log how far policies moved."""
+        if self._schedules:
+            self._follow_schedules()
         every = max(self.target_update_interval // self.n_envs, 1)
         if self._replayed is None or (self._n_calls + 1) % every != 0:
             super()._on_step()

@@ -27,7 +27,7 @@ from mviq.runs.tables import Mark
 from mviq.storage import digest, file_digest, sync, write_durably
 
 KEPT = 2  # the newest, and the one before it in case the newest is damaged
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)
