@@ -94,7 +94,7 @@ def test_mistakes_in_the_section(tune, message):
 
 
 def test_a_search_is_one_algorithm_on_one_scale():
-    with pytest.raises(ValueError, match="one algorithm, and what varies stands in tune"):
+    with pytest.raises(ValueError, match="one algorithm; put what varies in tune"):
         search_from(content(algorithms=["mvi", "vi"]))
     with pytest.raises(ValueError, match="eval_every must be above 0"):
         search_from(content(settings={"eval_every": 0}))

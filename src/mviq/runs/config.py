@@ -54,7 +54,7 @@ class Config:
     algorithm: Literal["mvi", "m-vi", "tsallis-vi", "soft-vi", "advantage-learning", "vi"] = option(
         "mvi; vi is DQN, m-vi M-DQN, soft-vi soft DQN"
     )
-    critic: Literal["scalar", "quantile"] = option("scalar (above DQN) or quantile (above QR-DQN)")
+    critic: Literal["scalar", "quantile"] = option("scalar (as DQN) or quantile (as QR-DQN)")
     q: float = option("entropic index ≥ 1: 1 softmax, 2 sparsemax, inf greedy")
     temperature: float = option("τ, the scale of action values at which the policy is soft")
     munchausen_alpha: float = option("α, weight of the Munchausen term, below 1 to learn")

@@ -118,7 +118,7 @@ def _check_distinct(runs: tuple[PlannedRun, ...]) -> None:
             raise ValueError(f"{twin.title!r} and {run.title!r} are the same run: remove one")
         other = by_title.setdefault(run.title, run)
         if other is not run:
-            raise ValueError(f"{run.title!r} stands for two different runs: label them apart")
+            raise ValueError(f"{run.title!r} names two different runs; give them different labels")
 
 
 def _label(entry: Entry, grid: Mapping[str, tuple[Any, ...]], chosen: Settings) -> str:

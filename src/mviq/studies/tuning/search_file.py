@@ -112,7 +112,7 @@ def _whole(name: str, value: Any, least: int) -> int:
 def _check_study(search: Search) -> None:
     study = search.study
     if study.explicit or len(study.entries) > 1 or study.grid or study.entries[0].grid:
-        raise ValueError("a search has one algorithm, and what varies stands in tune.space")
+        raise ValueError("a search has one algorithm; put what varies in tune.space")
     if study.baseline is not None:
         raise ValueError("a search has no baseline")
     places = {"settings": study.settings, "algorithms[0]": study.entries[0].settings}
