@@ -300,7 +300,7 @@ def test_a_file_of_an_older_version_is_refused_by_its_version(tmp_path):
         target.writestr("agent.json", json.dumps(content | {"version": 1}))
     for read in (MVI.load, made(MVI).set_parameters):
         with pytest.raises(
-            ValueError, match=r"old\.zip .*has format version 1, this mviq reads 2$"
+            ValueError, match=r"old\.zip .*has format version 1, this mviq reads 3$"
         ):
             read(tmp_path / "old.zip")
 

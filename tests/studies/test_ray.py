@@ -25,7 +25,7 @@ from small_studies import CLOCK, wait_until, workers_of, write_study
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
 def test_stopped_then_a_node_is_lost_and_nothing_else(tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # whether or not this machine has a token
-    settings = {"total_steps": 1600, "eval_every": 400}
+    settings = {"total_steps": 12_000, "eval_every": 3000}  # long enough to be caught in the middle
     file = write_study(tmp_path, algorithms=["mvi"], seeds=[0, 5], settings=settings)
     directory = StudyDirectory(tmp_path / "tiny")
     plan = expand(read_study(file))
