@@ -269,9 +269,10 @@ def fingerprint(policy: BasePolicy, modules: Iterable[nn.Module]) -> list[Any]:
     parts: list[Any] = [policy, optimizer, _is_plain_adam(optimizer), _any_global_hook()]
     for module in modules:
         own = vars(module)
-        parts += [own.get("normalize_images"), len(own), *(len(own[hooks]) for hooks in _HOOKS)]
-        parts += map(id, own["_modules"].values())
-        parts += [buffer._version for buffer in own["_buffers"].values() if buffer is not None]
+        parts += own.get("normalize_images"), len(own), any(map(own.__getitem__, _HOOKS))
+        parts += own["_modules"].values()
+        for buffer in own["_buffers"].values():
+            parts.append(buffer if buffer is None else buffer._version)
         for weight in own["_parameters"].values():
             if weight is not None:
                 parts += id(weight), weight.data_ptr(), weight.requires_grad, _is_hooked(weight)
