@@ -189,7 +189,7 @@ def test_a_list_of_runs():
         ({"algorithms": [{"seed": 2}]}, "algorithms[0] sets seed, which belongs under seeds"),
         ({"algorithms": [{"label": "{p}"}]}, "label '{p}' names 'p', which its entry does not set"),
         ({"algorithms": [{"q": 2}, {"q": 2.0}]}, "are the same run: remove one"),
-        ({"algorithms": [{"label": "A", "q": 2}, {"label": "A", "q": 3}]}, "stands for two diff"),
+        ({"algorithms": [{"label": "A", "q": 2}, {"label": "A", "q": 3}]}, "names two diff"),
         ({"grid": {"q": 2}}, "grid: q must be a list of values, got 2"),
         ({"grid": {"q": [2, 2]}}, "grid: q has a value twice"),
         ({"grid": {"seed": [2]}}, "grid sets seed, which belongs under seeds"),
