@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 from torch import Tensor
 
 from mviq.agents.arguments import Acting
-from mviq.agents.networks import AutogradNetwork
+from mviq.agents.networks import AutogradNetwork, has_mask
 from mviq.agents.update import Trainer, mean_outcome
 from mviq.processor import blas_threads_of_torch
 
@@ -34,7 +34,7 @@ class Actor(Trainer):
         deterministic: bool = False,
     ) -> tuple[np.ndarray[Any, Any], tuple[np.ndarray[Any, Any], ...] | None]:
         """Return the greedy action if deterministic, otherwise one chosen as ``acting`` says."""
-        if not _has_mask(observation) and (deterministic or self.acting == "epsilon_greedy"):
+        if not has_mask(observation) and (deterministic or self.acting == "epsilon_greedy"):
             return super().predict(observation, state, episode_start, deterministic)
         self.policy.set_training_mode(False)
         tensor: Any
@@ -94,7 +94,7 @@ class Actor(Trainer):
     def _sample_by_policy(self, learning_starts: int, n_envs: int) -> tuple[Any, Any]:
         """Ask the policy, which may do more than its network does, or an override of predict."""
         seen: Any = self._last_obs
-        if self.num_timesteps < learning_starts and _has_mask(seen):
+        if self.num_timesteps < learning_starts and has_mask(seen):
             actions = self._random_actions(seen["action_mask"])
             return actions, actions
         return super()._sample_action(learning_starts, None, n_envs)
@@ -156,10 +156,6 @@ class Actor(Trainer):
                 following[i] = infos[i].get("terminal_observation", new_obs[i])
         replay_buffer.add(self._last_obs, following, buffer_action, reward, dones, infos)  # type: ignore[arg-type]
         self._last_obs = self._last_original_obs = new_obs
-
-
-def _has_mask(observation: Any) -> bool:
-    return isinstance(observation, dict) and "action_mask" in observation
 
 
 def step(env: VecEnv, actions: np.ndarray[Any, Any]) -> VecEnvStepReturn:

@@ -69,9 +69,14 @@ class AutogradNetwork:
         return [weight.grad for weight in self.network.parameters() if weight.grad is not None]
 
 
+def has_mask(observations: Any) -> bool:
+    """Return whether observations say which actions are available."""
+    return isinstance(observations, dict) and "action_mask" in observations
+
+
 def _masked(outcomes: Tensor, observations: Any) -> Tensor:
     """Return outcomes, −∞ for actions that a mask among the observations leaves out."""
-    if not isinstance(observations, dict) or "action_mask" not in observations:
+    if not has_mask(observations):
         return outcomes
     return outcomes.masked_fill(observations["action_mask"].unsqueeze(1) == 0, -math.inf)
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from mviq.agents.compiled import fingerprint, make_networks
 from mviq.agents.diagnostics import DivergenceError, policy_diagnostics, target_residual
-from mviq.agents.networks import AutogradNetwork, Network
+from mviq.agents.networks import AutogradNetwork, Network, has_mask
 from mviq.processor import quick_arithmetic
 from mviq.tsallis import Evaluation, Family, expectation
 
@@ -148,10 +148,9 @@ class Trainer(OffPolicyAlgorithm):
             self._diverge(what, x, size, limit, batch)
 
     def _diverge(self, what: str, x: Any, size: float, limit: float, batch: Any) -> None:
-        masked = isinstance(batch.observations, dict) and "action_mask" in batch.observations
-        if masked and isinstance(x, Tensor) and (x > -math.inf).any() and size == math.inf:
-            available = x[x != -math.inf]
-            if len(available) < x.numel():  # −∞ marks actions that are not available
+        if has_mask(batch.observations) and isinstance(x, Tensor):
+            available = x[x != -math.inf]  # −∞ marks actions that are not
+            if 0 < len(available) < x.numel():
                 self._check(what, available, limit, batch)
                 return
         when = f"at step {self.num_timesteps} (update {self._n_updates})"
