@@ -1,17 +1,19 @@
 # Every target sets up what it needs; the environment is made once and again only when its inputs change.
 PYTHON ?= python3
-OUT ?= out
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 CHROMIUM := .venv/chromium/chromium
 
-.PHONY: help setup demo test lint types layers unit browser bench clean
+.PHONY: help setup demo test lint types layers unit fuzz browser docs package bench clean
 
 help:
 	@echo "make demo    train MVI(2), M-DQN and DQN on CartPole-v1 (minutes), write a report"
 	@echo "make test    lint, types, import layers and all tests"
+	@echo "make docs    build the documentation site, $(OUT)/docs/index.html"
+	@echo "make package build a wheel and try it without extras in an environment of its own"
+	@echo "make fuzz    damaged files and odd arguments, thousands of times (FUZZ_SEED=N: others)"
 	@echo "make bench   speed and accuracy, as ratios measured in one run"
-	@echo "make clean   remove the environment and everything made"
+	@echo "make clean   remove the environment and all caches; runs and studies stay"
 
 setup: $(INSTALLED)
 
@@ -27,8 +29,8 @@ $(CHROMIUM): tests/chromium.py
 	$(BIN)/python tests/chromium.py .venv/chromium
 
 demo: setup
-	$(BIN)/mviq study run examples/cartpole.yaml --out $(OUT)
-	$(BIN)/mviq report $(OUT)/cartpole
+	$(BIN)/mviq study run examples/cartpole.yaml
+	$(BIN)/mviq report studies/cartpole
 
 test: lint types layers unit
 
@@ -45,6 +47,21 @@ layers: setup
 unit: setup browser
 	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
+docs: setup
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs $(OUT)/docs
+	@echo "$(OUT)/docs/index.html"
+
+# A wheel, installed without extras into an environment of its own: PYTHON=python3.12 tries another Python.
+package:
+	rm -rf $(OUT)/package
+	$(PYTHON) -m venv $(OUT)/package
+	$(OUT)/package/bin/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(OUT)/package/dist .
+	$(OUT)/package/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt $(OUT)/package/dist/*.whl
+	$(OUT)/package/bin/python tests/clean_install.py
+
+fuzz: setup
+	FUZZ=$${FUZZ:-300} $(BIN)/pytest --numprocesses 2 tests/fuzz
+
 bench: setup
 	$(BIN)/python benchmarks/policy.py
 	$(BIN)/python benchmarks/tabular.py
@@ -52,4 +69,4 @@ bench: setup
 	$(BIN)/python benchmarks/studies.py
 
 clean:
-	rm -rf .venv $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -68,13 +68,23 @@ class Result:
         """Return the median time of an agent relative to that of ours with q = ∞."""
         return float(np.median(self.times[name] / self.times[self.ours("q = ∞")]))
 
+    @property
+    def above_products(self):
+        """Return the time of ours with q = 2, relative to its matrix products alone.
+
+        Both are the shortest seen, so that others at work on the machine disturb little.
+        """
+        return float(self.times[self.ours("q = 2")].min() / self.floor)
+
     def verdicts(self):
         """Return what was to be reached, in words, and whether it was."""
         if self.setting.goal is None:
             return []
-        gain = self.gain(self.ours("q = 2"))[1]
-        said = f"q = 2 at least {self.setting.goal:g}× {self.peer}: {gain:.2f}×"
-        found = [(said, gain >= self.setting.goal)]
+        gain, column = self.gain(self.ours("q = 2"))[1], 0 if "AMD" in processor() else 1
+        goal, most = self.setting.goal[column], self.setting.most[column]
+        found = [(f"q = 2 at least {goal:g}× {self.peer}: {gain:.2f}×", gain >= goal)]
+        said = f"q = 2 at most {most:g}× of its products: {self.above_products:.2f}×"
+        found.append((said, self.above_products <= most))
         for family, most in DEARER.items():
             cost = self.cost(self.ours(family))
             found.append((f"{family} at most {most:g}× of q = ∞: {cost:.2f}×", cost <= most))
@@ -113,15 +123,7 @@ def measure(setting, rounds, scale, profile):
 def show(console, result):
     """Print one setting: a row for every agent, then what bounds them and what is reached."""
     table = Table(title=result.setting.title, title_justify="left")
-    for column in (
-        "agent",
-        "ms/update",
-        "steps/s",
-        "vs peer",
-        "quartiles",
-        "vs q = ∞",
-        "replay MB",
-    ):
+    for column in COLUMNS:
         table.add_column(column, justify="left" if column == "agent" else "right")
     for name, values in result.times.items():
         ms, (low, gain, high) = np.median(values), result.gain(name)
@@ -145,7 +147,8 @@ def show(console, result):
 def markdown(results):
     """Return one line per setting, for the documentation."""
     head = "setting", "peer", "peer, ms", "q = 2, ms", "ratio", "quartiles", "goal"
-    head += "q = 2 / q = ∞", "q = 3 / q = ∞", "products, ms", "environment, ms", "replay, MB"
+    head += "q = 2 / q = ∞", "q = 3 / q = ∞", "products, ms", "q = 2 / products"
+    head += "environment, ms", "replay, MB"
     lines = [head, ["---"] + ["---:"] * (len(head) - 1)]
     for result in results:
         ours = result.ours("q = 2")
@@ -158,9 +161,10 @@ def markdown(results):
                 *(f"{np.median(result.times[name]):.2f}" for name in (result.peer, ours)),
                 f"**{gain:.2f}×**",
                 f"{low:.2f}–{high:.2f}",
-                "" if goal is None else f"{goal:g}×",
+                "" if goal is None else f"{goal[0 if 'AMD' in processor() else 1]:g}×",
                 *(f"{result.cost(result.ours(family)):.2f}" for family in DEARER),
                 f"{result.floor:.2f}",
+                f"{result.above_products:.2f}",
                 f"{result.environment:.2f}",
                 f"{result.replay[result.peer]:.0f} / {result.replay[ours]:.0f}",
             ]
@@ -168,14 +172,19 @@ def markdown(results):
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def machine():
-    """Return the facts that times depend on."""
+def processor():
+    """Return the name of the processor."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return (names or [platform.processor()])[0]
+
+
+def machine():
+    """Return the facts that times depend on."""
     versions = ", ".join(f"{p} {version(p)}" for p in ("torch", "stable-baselines3", "sb3-contrib"))
     return (
-        f"{(names or [platform.processor()])[0]}, {os.cpu_count()} cores, one thread used, "
+        f"{processor()}, {os.cpu_count()} cores, one thread used, "
         f"load {os.getloadavg()[0]:.1f}, matrix product of 1024 at {gemm_rate():.0f} GFLOP/s; "
         f"{versions}"
     )

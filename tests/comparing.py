@@ -23,6 +23,8 @@ def assert_same_run(config: Config, one: Path, other: Path) -> None:
     assert a.result == b.result
     for table in ("progress", "evaluations"):
         assert getattr(a, table).read_bytes() == getattr(b, table).read_bytes(), table
+    if config.callbacks or config.q_schedule:
+        assert a.own_metrics.read_bytes() == b.own_metrics.read_bytes()
     assert _steps(a.timing) == _steps(b.timing)
     for model in ("model", "best_model") if config.eval_every else ("model",):
         assert _archive(getattr(a, model)) == _archive(getattr(b, model)), model

@@ -20,6 +20,7 @@ RAY += ["--min-worker-port=0", "--max-worker-port=0", "--dashboard-agent-listen-
 RAY += ["--object-store-memory=80000000"]
 # A lost node is noticed after some seconds, not half a minute.
 TIMES = {"RAY_health_check_period_ms": "500", "RAY_health_check_failure_threshold": "10"}
+TIMES |= {"RAY_worker_niceness": "0"}  # on a busy machine runs at Ray's 15 never get their turn
 ATTEMPTS = 3
 
 
@@ -70,7 +71,10 @@ def _session(pid: int) -> int | None:
 
 @contextmanager
 def cluster(logs: Path, workers: int) -> Iterator[tuple[str, list[Node]]]:
-    """Start a head that does no runs and some nodes that do one at a time; give its address."""
+    """Start a head that does no runs and some nodes that do one at a time.
+
+    Gives its address and the nodes, the head first.
+    """
     port, client = free_ports()
     place = tempfile.mkdtemp(prefix="ray")  # short: sockets are in it
     address = f"127.0.0.1:{port}"
@@ -78,8 +82,8 @@ def cluster(logs: Path, workers: int) -> Iterator[tuple[str, list[Node]]]:
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, place, ignore_errors=True)
         head = [logs / "head", 0, "--head", "--include-dashboard=false", *options]
-        stack.callback(started(*head).lose)
-        nodes = []
+        nodes = [started(*head)]
+        stack.callback(nodes[0].lose)
         for i in range(workers):  # one after the other: two at once may take the same ports
             nodes.append(started(logs / f"node{i}", 1, f"--address={address}"))
             stack.callback(nodes[-1].lose)

@@ -1,5 +1,6 @@
 """The tables of choices agree with what else names the same choices."""
 
+import inspect
 import tomllib
 from pathlib import Path
 from typing import get_args
@@ -7,11 +8,13 @@ from typing import get_args
 import pytest
 
 from mviq import agents
+from mviq.choices import GENERATORS
 from mviq.env_families import ATARI, FAMILIES, MINATAR, OTHER, family_of, reference_of
 from mviq.runs.building import NETWORKS
 from mviq.runs.config import CRITICS
 from mviq.runs.presets import PRESETS
 from mviq.runs.settings import FIELDS
+from mviq.tabular.problems import MAKERS
 
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
@@ -58,3 +61,9 @@ def test_a_critic_names_its_agent_and_its_settings():
         *get_args(agents.Agent)
     }
     assert all(FIELDS.keys() >= set(critic.settings) for critic in CRITICS.values())
+
+
+def test_help_lists_the_generators_and_their_settings():
+    assert GENERATORS.keys() == MAKERS.keys()
+    for name, line in GENERATORS.items():
+        assert line.endswith(f"({', '.join(inspect.signature(MAKERS[name]).parameters)})")

@@ -4,6 +4,7 @@ import re
 import runpy
 import shlex
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from mviq.studies.study_file import read_study, study_from
 from mviq.studies.tuning.search_file import read_search
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
+DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 
 
 def snippets(language: str) -> list[pytest.param]:
@@ -71,6 +72,17 @@ def test_the_studies_of_the_results_can_be_run(file: Path) -> None:
 def test_example(example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(example), run_name="__main__")
+
+
+def test_every_extra_that_someone_is_told_to_install_exists_and_is_explained() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named: set[str] = set()
+    for file in (*DOCUMENTS, *ROOT.glob("src/**/*.py")):
+        found = re.findall(r"pip install '(?:mviq|\.)\[([a-z0-9,]+)\]'", file.read_text())
+        named |= {extra for extras in found for extra in extras.split(",")}
+    assert named <= set(project["optional-dependencies"])
+    explained = (ROOT / "docs" / "installation.md").read_text()
+    assert {extra for extra in named if f"| `{extra}` |" not in explained} == set()
 
 
 def test_links_in_the_repository_lead_somewhere() -> None:

@@ -3,11 +3,13 @@
 ``python tests/test_results.py`` prints the tables.
 """
 
+import csv
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from mviq.env_families import family_of
 from mviq.reports.comparison import ReportChoices, compare
 from mviq.reports.numbers import percent, shown, with_interval
 from mviq.reports.reading import load_study
@@ -26,7 +28,7 @@ HEADER = (
 LAST = 10
 GENERAL_HEADER = (
     "| environment | algorithm | runs | diverged | mean of the last ten evaluations | "
-    "lowest evaluation after a first success |\n|---|---|---|---|---|---|\n"
+    "last evaluation | lowest evaluation after a first success |\n|---|---|---|---|---|---|---|\n"
 )
 
 
@@ -47,25 +49,71 @@ def general_table(name):
     comparison, rows = stored(name), []
     curves = {env.env: env.curves for env in comparison.environments}
     for row in stability(comparison):
-        last = curves[row.env][row.label][:, -LAST:].mean(axis=1, keepdims=True)
-        final = interval(mean, last[~np.isnan(last[:, 0])], seed=comparison.choices.seed)
+        own = curves[row.env][row.label]
+        own = own[~np.isnan(own).any(axis=1)]
+        ends = [own[:, -points:].mean(axis=1, keepdims=True) for points in (LAST, 1)]
+        options = {"seed": comparison.choices.seed, "bounds": family_of(row.env).returns}
+        finals = [with_interval(interval(mean, end, **options)) for end in ends]
         worst = shown(row.worst) if row.succeeded else "no success"
-        cells = row.env, row.label, row.runs, row.diverged, with_interval(final), worst
+        cells = row.env, row.label, row.runs, row.diverged, *finals, worst
         rows.append(f"| {' | '.join(map(str, cells))} |\n")
     return GENERAL_HEADER + "".join(rows)
 
 
+def regrets():
+    """Return the stored regrets of value iteration with errors, by setting."""
+    with (ROOT / "results" / "when-q-helps.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    names = ("problem", "error", "form", "alpha", "temperature", "q")
+    return {tuple(row[name] for name in names): row for row in rows}
+
+
+def number(row, *names):
+    return "{:.3f} [{:.3f}, {:.3f}]".format(*(float(row[name]) + 0.0 for name in names))
+
+
+def temperature_table(name):
+    rows = [
+        "| problem | τ | regret of q = 1 | gain of q = 2 | gain of q = 5 |",
+        "|---|---|---|---|---|",
+    ]
+    stored_regrets, gain = regrets(), ("gain over q = 1", "gain low", "gain high")
+    for problem in ("Garnet", "chain", "grid"):
+        for temperature in ("0.1", "1", "3", "10"):
+            key = (problem, "Gaussian, 0.3", "gap", "0.9", temperature)
+            one = number(stored_regrets[*key, "1"], "regret", "low", "high")
+            gains = [number(stored_regrets[*key, q], *gain) for q in ("2", "5")]
+            rows.append(f"| {' | '.join((problem, temperature, one, *gains))} |")
+    return "\n".join(rows) + "\n"
+
+
+def form_table(name):
+    rows = ["| problem | form | α | regret of q = 1 | regret of q = 2 |", "|---|---|---|---|---|"]
+    stored_regrets = regrets()
+    forms = [("gap", alpha) for alpha in ("0", "0.5", "0.9", "0.99")]
+    for problem in ("Garnet", "chain", "grid"):
+        for form, alpha in (*forms, ("log", "0.9"), ("truncated_log", "0.9")):
+            key = (problem, "outliers, 1", form, alpha, "0.1")
+            both = [number(stored_regrets[*key, q], "regret", "low", "high") for q in "12"]
+            rows.append(f"| {' | '.join((problem, f'`{form}`', alpha, *both))} |")
+    return "\n".join(rows) + "\n"
+
+
 TABLES = {
+    "when-q-helps: temperatures": (temperature_table, "docs/when-q-helps.md"),
+    "when-q-helps: forms": (form_table, "docs/when-q-helps.md"),
     "cartpole-table1": (paper_table, "docs/paper.md"),
-    "general-cartpole": (general_table, "docs/agents.md"),
-    "general": (general_table, "docs/agents.md"),
+    "general-cartpole": (general_table, "docs/presets.md"),
+    "general": (general_table, "docs/presets.md"),
 }
 
 
 def is_whole(name):
     """Return whether all planned runs of a stored study are there; a table waits for the last."""
     study = StudyDirectory(ROOT / "results" / name)
-    planned = {run.run for run in study.plan().runs} if study.path.is_dir() else {""}
+    if not study.path.is_dir():  # a table of another kind
+        return True
+    planned = {run.run for run in study.plan().runs}
     return planned <= {path.name for path in study.runs.glob("*")}
 
 
@@ -96,6 +144,6 @@ def test_every_run_says_what_it_was_and_how_it_ended(study):
         assert directory.result is not None
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # print the tables, to be copied into the documents
     for present in PRESENT:
         print(TABLES[present][0](present))

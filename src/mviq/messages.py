@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+LONGEST_WORD, MOST_SHOWN = 200, 1000  # characters of a message
+
 
 def did_you_mean(
     name: object, known: Iterable[str], hint: str = "did you mean {}?", cutoff: float = 0.6
@@ -28,3 +30,19 @@ def counted(number: int, word: str) -> str:
 def one_line(text: object) -> str:
     """Return a text without line breaks."""
     return " ".join(str(text).split())
+
+
+def error_line(text: object) -> str:
+    r"""Return a text as one line that a terminal can show: no control characters, no long words.
+
+    >>> print(error_line("two \nlines\x1b[31m"), len(error_line("x" * 5000)))
+    two lines\x1b[31m 201
+    """
+    words = " ".join(map(_shortened, str(text).split()))
+    words = words if len(words) <= MOST_SHOWN else f"{words[:MOST_SHOWN]}…"
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in words)
+
+
+def _shortened(word: str) -> str:
+    half = LONGEST_WORD // 2
+    return word if len(word) <= LONGEST_WORD else f"{word[:half]}…{word[-half:]}"

@@ -1,5 +1,7 @@
 """How the processor computes: on how many threads, and with which small numbers."""
 
+import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -8,8 +10,22 @@ from typing import Any
 import numpy as np
 import torch
 from threadpoolctl import ThreadpoolController
+from torch.optim import Optimizer
 
 _SMALL = np.float32(1e-37)  # normal, but not its hundredth
+
+
+class _Limit:
+    """How many threads of BLAS ``blas_threads_of_torch`` allows at present, None for any."""
+
+    now: int | None = None
+
+
+def machine_memory() -> float:
+    """Return the memory of the machine in bytes, where that can be found out."""
+    if not hasattr(os, "sysconf"):
+        return math.inf
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 @contextmanager
@@ -29,12 +45,19 @@ def threads(number: int) -> Iterator[None]:
 @contextmanager
 def blas_threads_of_torch() -> Iterator[None]:
     """Let BLAS, which compiled code calls, use at most as many threads as PyTorch."""
-    before = [(blas, blas.get_num_threads()) for blas in _blas_libraries()]
-    for blas, number in before:
-        blas.set_num_threads(min(number, torch.get_num_threads()))
+    most = torch.get_num_threads()
+    if most == _Limit.now:  # within another of these
+        yield
+        return
+    counted = [(blas, blas.get_num_threads()) for blas in _blas_libraries()]
+    before = [(blas, number) for blas, number in counted if number > most]
+    outer, _Limit.now = _Limit.now, most
+    for blas, _ in before:
+        blas.set_num_threads(most)
     try:
         yield
     finally:
+        _Limit.now = outer
         for blas, number in before:
             blas.set_num_threads(number)
 
@@ -65,3 +88,15 @@ def _blas_libraries() -> list[Any]:
     import scipy.linalg.cython_blas  # noqa: F401 - the library that numba's np.dot calls
 
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
+def do_without_dynamo() -> None:
+    """Keep optimisers from importing ``torch._dynamo``, which takes longer than all else.
+
+    They import it when first used, to exempt these methods from ``torch.compile``. For processes
+    that are ours and do not compile, such as that of a run.
+    """
+    for name in ("add_param_group", "load_state_dict", "state_dict", "zero_grad"):
+        method = getattr(getattr(Optimizer, name), "__wrapped__", None)
+        if method is not None and not hasattr(method, "__dynamo_disable"):
+            setattr(method, "__dynamo_disable", method)

@@ -148,6 +148,7 @@ def test_nothing_huge_is_made(good, tmp_path):
         changed(content, ("arguments", "policy_kwargs", "dict", "net_arch"), [2**14, 2**14]),
         changed(content, ("arguments", "policy_kwargs", "dict", "net_arch"), [2**40]),
         changed(content, ("arguments", "buffer_size"), 10**17),
+        changed(content, ("arguments", "buffer_size"), 10**12),
         changed(content, ("n_envs",), 10**9),
     )
     for text in map(json.dumps, huge):

@@ -15,7 +15,7 @@ import torch
 from gymnasium import spaces
 from sb3_contrib import QRDQN
 from stable_baselines3 import DQN
-from stable_baselines3.common.callbacks import CheckpointCallback
+from stable_baselines3.common.callbacks import CheckpointCallback, EvalCallback, EveryNTimesteps
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.envs import BitFlippingEnv
 from stable_baselines3.common.evaluation import evaluate_policy
@@ -127,8 +127,21 @@ def test_excluded_and_included(cls, tmp_path):
     agent = agent_of(cls, learning_rate=2e-3, gamma=0.9)
     agent.save(tmp_path / "a", exclude=["learning_rate", "no such thing"], include=["gamma"])
     agent.save(tmp_path / "b", exclude=["learning_rate"], include=["learning_rate"])
-    assert cls.load(tmp_path / "a", learning_rate=1.0).gamma == 0.9
+    loaded = cls.load(tmp_path / "a")
+    assert (loaded.gamma, loaded.learning_rate) == (0.9, agent_of(cls).learning_rate)
+    assert cls.load(tmp_path / "a", learning_rate=1.0).learning_rate == 1.0
     assert cls.load(tmp_path / "b").learning_rate == 2e-3
+
+
+@PAIRS
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of PyTorch itself
+def test_a_policy_given_to_torch_compile_is_saved_as_it_was(cls, tmp_path):
+    agent = agent_of(cls).learn(40)
+    agent.policy = torch.compile(agent.policy)
+    agent.save(tmp_path / "agent")
+    loaded = cls.load(tmp_path / "agent")
+    for weight, again in zip(agent.policy.parameters(), loaded.policy.parameters(), strict=True):
+        assert torch.equal(weight, again)
 
 
 @PAIRS
@@ -142,6 +155,11 @@ def test_replay_buffers_go_through_streams_and_onto_agents_without_one(cls):
     other.load_replay_buffer(stream)
     assert other.replay_buffer.size() == 60
     assert other.replay_buffer.device == other.device
+    stream.seek(0)
+    other.device = torch.device("meta")
+    other.load_replay_buffer(stream)
+    assert other.replay_buffer.device == other.device
+    other.device = other.replay_buffer.device = torch.device("cpu")
     assert np.array_equal(other.replay_buffer.rewards, agent.replay_buffer.rewards)
     other.learn(30)
 
@@ -224,7 +242,11 @@ def test_hindsight(cls, strategy, tmp_path):
     loaded = cls.load(tmp_path / "agent", env=env)
     assert loaded.replay_buffer.copy_info_dict
     assert loaded.replay_buffer.goal_selection_strategy is GoalSelectionStrategy.EPISODE
-    loaded.learn(30)
+    agent.save_replay_buffer(tmp_path / "replay.pkl")
+    loaded.load_replay_buffer(tmp_path / "replay.pkl", truncate_last_traj=False)
+    for info, again in zip(*(x.replay_buffer.infos.flat for x in (agent, loaded)), strict=True):
+        np.testing.assert_equal(again, info)
+    loaded.learn(30, reset_num_timesteps=False)
 
 
 class SimpleLinearSchedule:
@@ -272,6 +294,17 @@ def test_optimisers_and_activations_come_back(cls, options, tmp_path):
     assert moments.keys() == again.keys()
     assert all(np.array_equal(again[i][k], moments[i][k]) for i in moments for k in moments[i])
     loaded.learn(30)
+
+
+def test_what_cannot_be_saved_is_told_before_the_first_step(tmp_path):
+    best = EvalCallback(Monitor(gym.make("CartPole-v1")), best_model_save_path=str(tmp_path))
+    for saving in (CheckpointCallback(10**6, str(tmp_path)), [EveryNTimesteps(10**6, best)]):
+        agent = agent_of(MVI, learning_rate=lambda left: 1e-3 * left)
+        with pytest.warns(UserWarning, match="saved without learning_rate"):
+            agent.learn(0, saving)
+        assert agent.num_timesteps == 0
+    quiet = EvalCallback(Monitor(gym.make("CartPole-v1")))  # it evaluates only: nothing to tell
+    agent_of(MVI, learning_rate=lambda left: 1e-3 * left).learn(0, quiet)
 
 
 class Bonus(MVI):

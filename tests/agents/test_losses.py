@@ -71,3 +71,11 @@ def test_scales_with_the_incoming_gradient():
 def test_names_wrong_shapes():
     with pytest.raises(ValueError, match=r"\(2, 3\) and \(4, 3\)"):
         quantile_huber_loss(torch.zeros(2, 3), torch.zeros(4, 3))
+
+
+@pytest.mark.parametrize("wrong", [float("inf"), -float("inf"), float("nan")])
+def test_targets_that_are_no_numbers_make_no_loss_that_is_one(wrong):
+    predicted, target = torch.randn(3, 8), torch.randn(3, 5)
+    target[1] = wrong
+    assert not quantile_huber_loss(predicted, target).isfinite()
+    assert not quantile_huber_loss(target, predicted).isfinite()

@@ -120,3 +120,33 @@ def test_a_replay_buffer_that_says_nothing(numbers, tmp_path):
     safetensors.numpy.save_file(arrays, tmp_path / "replay.safetensors", metadata)
     with pytest.raises(ValueError, match="how full"):
         made(MVI, buffer_size=20).load_replay_buffer(tmp_path / "replay.safetensors")
+
+
+def test_info_dictionaries_are_stored_as_data_and_refused_as_objects(tmp_path):
+    options = {"replay_buffer_class": HerReplayBuffer, "learning_starts": 20}
+    options["replay_buffer_kwargs"] = {"copy_info_dict": True}
+    agent = made(MVI, BitFlippingEnv(3, max_steps=4), "MultiInputPolicy", buffer_size=20, **options)
+    infos = agent.replay_buffer.infos
+    plain = {
+        "f": np.arange(4, dtype=np.float16),
+        "n": np.int8(3),
+        "x": float("nan"),
+        "d": {"a": (1,)},
+    }
+    infos[3, 0] = plain
+    agent.save_replay_buffer(tmp_path / "replay")
+    infos[3, 0] = {}
+    agent.load_replay_buffer(tmp_path / "replay", truncate_last_traj=False)
+    again = agent.replay_buffer.infos[3, 0]
+    np.testing.assert_equal(again, plain)
+    assert (again["f"].dtype, type(again["n"])) == (np.float16, np.int8)
+    path = tmp_path / "replay.safetensors"
+    for text in (b"[]", b"{", b"[" * 9999, b'[[{"dict": 3}]]', json.dumps([[1]] * 20).encode()):
+        damaged_buffer(path, {"infos": np.frombuffer(text, np.uint8)})
+        with pytest.raises(ValueError, match="infos"):
+            agent.load_replay_buffer(path)
+    np.testing.assert_equal(agent.replay_buffer.infos[3, 0], plain)
+    infos = agent.replay_buffer.infos
+    infos[3, 0] = {"env": gym.Env()}
+    with pytest.raises(ValueError, match=r"infos\.3\.0\.env cannot be described"):
+        agent.save_replay_buffer(tmp_path / "replay")

@@ -190,8 +190,9 @@ def test_what_cannot_be_described_is_passed_to_load(exclude, tmp_path):
         assert not told
     again = MVI.load(tmp_path / "agent", learning_rate=lambda progress: 2e-3 * progress)
     assert again.lr_schedule(0.5) == 1e-3
-    with pytest.raises(ValueError, match="saved without learning_rate: pass it to load"):
-        MVI.load(tmp_path / "agent")
+    if exclude is None:
+        with pytest.raises(ValueError, match="saved without learning_rate: pass it to load"):
+            MVI.load(tmp_path / "agent")
 
 
 def test_a_registered_class_can_be_saved(tmp_path):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch.nn.functional import log_softmax, softmax
 
 from mviq.agents import MVI, bellman_target
+from mviq.agents.targets import by_rows, by_tensors
 from mviq.tsallis import FAMILY, Family
 from problems import TableMDP
 
@@ -39,8 +40,7 @@ def test_munchausen_dqn_of_vieillard_et_al():
     torch.testing.assert_close(found, expected)
 
 
-@settings(deadline=None, max_examples=30)
-@given(
+FAMILIES = given(
     q=st.sampled_from([1.0, 1.5, 2.0, 3.0, 10.0, math.inf]),
     form=st.sampled_from(["gap", "log", "truncated_log"]),
     alpha=st.sampled_from([0.0, 0.9]),
@@ -48,6 +48,43 @@ def test_munchausen_dqn_of_vieillard_et_al():
     entropy_weight=st.sampled_from([0.0, 0.5, 1.0]),
     seed=st.integers(0, 100),
 )
+
+
+@settings(deadline=None, max_examples=30)
+@FAMILIES
+def test_compiled_targets_are_the_equations_of_the_family(
+    q, form, alpha, temperature, entropy_weight, seed
+):
+    """One discount for all or one each, with actions that a mask leaves out."""
+    clip = (-0.5, 0.01) if seed % 2 else None
+    family = Family(q, temperature, alpha, form, clip, entropy_weight)
+    values, rewards, actions, terminated = batch(1 + 4 * (seed % 3), seed)
+    values[0, ::3, :, 1] = -math.inf
+    discounts = torch.rand(BATCH, 1) if seed % 5 else 0.9
+    given = family, rewards, actions, terminated, discounts, *values
+    torch.testing.assert_close(by_rows(*given), by_tensors(*given), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("action", [ACTIONS, -1, 2**40])
+def test_an_action_that_is_not_there_is_refused(action):
+    values, rewards, actions, terminated = batch(1)
+    actions[3] = action
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        bellman_target(Family(), rewards, actions, terminated, 0.9, *values)
+
+
+def test_what_the_compiled_loop_does_not_take_the_equations_do():
+    """One flag and one discount for all transitions, and outcomes that a gradient flows into."""
+    values, rewards, actions, _ = batch(1)
+    discount = torch.tensor(0.9)
+    given = Family(), rewards, actions, torch.zeros(1, 1), discount, values[0], values[1]
+    torch.testing.assert_close(bellman_target(*given), by_tensors(*given))
+    learnt = values[1].clone().requires_grad_()
+    assert bellman_target(*given[:-1], learnt).requires_grad
+
+
+@settings(deadline=None, max_examples=30)
+@FAMILIES
 def test_the_mean_quantile_target_is_the_scalar_target(
     q, form, alpha, temperature, entropy_weight, seed
 ):

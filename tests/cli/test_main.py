@@ -70,3 +70,15 @@ def test_a_terminal_without_greek_letters_is_no_error() -> None:
     command = [sys.executable, "-m", "mviq", "--help"]
     shown = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     assert "mviq verify" in shown.stdout
+
+
+def test_an_exit_from_within_a_command_keeps_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as one in a callback of somebody's own: a run that it cut off did not succeed."""
+
+    def leave(options: object) -> None:
+        sys.exit(3)
+
+    monkeypatch.setattr("mviq.cli.verify.run", leave)
+    with pytest.raises(SystemExit) as stop:
+        main(["verify"])
+    assert stop.value.code == 3

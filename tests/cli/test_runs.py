@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+import yaml
 from gymnasium.error import DependencyNotInstalled
 
 from mviq.cli.main import main
@@ -192,3 +193,27 @@ def test_a_clip_is_given_as_its_help_says(capsys):
     for text, clip in (("-1,1", "[-1.0, 1.0]"), ("-Inf,0", "[-.inf, 0.0]"), ("none", "null")):
         assert main(["train", "CartPole-v1", "--clip", text, "--explain"]) == 0
         assert f"(given)\nclip: {clip}\n" in capsys.readouterr().out
+
+
+def test_an_exported_folder_has_the_agent_its_scores_and_a_film(finished, tmp_path, capsys):
+    out = tmp_path / "folder"
+    command = ["export", str(finished), "--out", str(out), "--episodes", "3"]
+    assert main(command) == 0
+    assert str(out) in capsys.readouterr().out
+    tables = {"config.yaml", "evaluations.csv", "progress.csv", "scores.json"}
+    assert {path.name for path in out.iterdir()} == {
+        "README.md",
+        "model.zip",
+        "replay.mp4",
+        *tables,
+    }
+    assert (out / "model.zip").read_bytes() == (finished / "model.zip").read_bytes()
+    _, header, text = (out / "README.md").read_text().split("---\n", 2)
+    (result,) = yaml.safe_load(header)["model-index"][0]["results"]
+    mean = json.loads((out / "scores.json").read_text())["mean"]
+    assert result["metrics"][0]["value"].startswith(f"{mean:.2f} +/- ")
+    assert (result["dataset"]["name"], f"**{mean:.2f}**" in text) == ("CartPole-v1", True)
+    assert "| `total_steps` | 300 |" in text
+    (out / "model.zip").write_bytes(b"mine")
+    assert main([*command, "--no-film"]) == 2
+    assert "model.zip exists with other content; use --force" in capsys.readouterr().err

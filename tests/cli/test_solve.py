@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mviq.choices import ALGORITHMS, GENERATORS, TOY_TEXT
 from mviq.cli.main import main
-from mviq.tabular import ALGORITHMS, garnet, save_mdp
-from mviq.tabular.problems import GENERATORS, TOY_TEXT
+from mviq.tabular import garnet, save_mdp
 
 QUICK = ["--tolerance", "1e-4", "--values-every", "20"]
 
@@ -26,6 +26,18 @@ def test_the_table_says_how_it_ended(capsys: pytest.CaptureFixture[str]) -> None
     assert "optimal value from the start: 0.542026" in out
     assert "↓ ← H" in out  # the policy on the map
     assert err == ""  # no progress bar where nobody looks
+
+
+def test_a_narrow_terminal_shows_the_first_columns_whole(capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["solve", "FrozenLake-v1", "--q", "2", *QUICK, "--max-iterations", "500"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    heading = next(line for line in lines if "status" in line)
+    assert heading.split()[:2] == ["q", "status"]
+    assert "greedy value" in heading
+    assert "residual" in heading
+    assert "…" not in heading
+    assert any("in a wider terminal also: " in line and "R_q" in line for line in lines)
 
 
 def test_files_a_program_can_read(tmp_path: Path) -> None:

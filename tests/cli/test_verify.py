@@ -63,6 +63,16 @@ def test_the_table_says_what_is_claimed_and_what_is_true(
     )
 
 
+def test_the_summary_fits_a_screen_and_names_every_statement(capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["verify"]) == 0
+    output = capsys.readouterr().out
+    assert len(output.splitlines()) <= 22
+    words = output.replace(",", " ").split()
+    assert all(words.count(name_of(check)) == 1 for check in CHECKS)
+    assert "fail: f-divergence, closed-form" in output
+
+
 def test_piped_output_has_no_colour_codes(capsys: pytest.CaptureFixture[str]) -> None:
     main(["verify", "--only", "inverse"])
     assert "\x1b" not in capsys.readouterr().out

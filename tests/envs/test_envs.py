@@ -1,5 +1,8 @@
 """Environments by id: seeded, vectorised, by protocol; and what is said when there is none."""
 
+import subprocess
+import sys
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -174,3 +177,23 @@ def test_machado_presses_no_fire_and_sb3_does():
         env.close()
     assert "FireReset" in names["sb3"]
     assert "FireReset" not in names["machado"]
+
+
+def test_ctrl_c_while_minatar_is_imported_is_heard():
+    """MinAtar's own import catches everything."""
+    code = """
+import os, signal, sys
+from importlib.abc import MetaPathFinder
+class Pressing(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "seaborn":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Pressing())
+from mviq.envs import make
+try:
+    make("MinAtar/Breakout-v1")
+except KeyboardInterrupt:
+    print("heard")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "heard\n", done.stderr

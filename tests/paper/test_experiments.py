@@ -19,7 +19,9 @@ def test_smoke(name, studies, tmp_path, capsys):
     command = ["paper", name, "--scale", "smoke", "--studies", str(studies), "--out", str(out)]
     assert main([*command, "--quiet"]) == 0
     text = " ".join(capsys.readouterr().out.split())
+    assert text.count("decides nothing") == 1
     assert "verdict: not enough evidence" in text
+    assert "not decided" not in text
     assert "nothing is learnt" in text
     assert {p.name for p in out.iterdir()} == {f"{name}.{x}" for x in ("csv", "md", "png", "svg")}
 

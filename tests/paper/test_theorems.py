@@ -14,7 +14,10 @@ from mviq.paper.theorems.samples import contraction, draw_values, garnets, lock_
 from mviq.paper.theorems.statement import excess, worst
 
 NAMES = [name_of(check) for check in CHECKS]
-DOCUMENT = Path(__file__).parents[2] / "docs" / "mathematics.md"
+DOCS = Path(__file__).parents[2] / "docs"
+MATHEMATICS, ERRATA = (
+    (DOCS / name).read_text(encoding="utf-8") for name in ("mathematics.md", "errata.md")
+)
 
 HOLD = {
     "kl-average",
@@ -260,8 +263,7 @@ def test_iterate_stops_at_a_fixed_point_at_a_limit_and_after_the_most_steps() ->
 def test_the_errata_of_the_document_are_those_of_mviq_verify(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    text = DOCUMENT.read_text(encoding="utf-8")
-    rows = [line for line in text.splitlines() if re.match(r"\| `[a-z0-9-]+` \|", line)]
+    rows = [line for line in ERRATA.splitlines() if re.match(r"\| `[a-z0-9-]+` \|", line)]
     named = [line for line in rows if line.split("`")[1] in NAMES]
     assert main(["verify", "--markdown"]) == 0
     expected = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| `")]
@@ -269,15 +271,13 @@ def test_the_errata_of_the_document_are_those_of_mviq_verify(
 
 
 def test_every_check_the_document_names_exists() -> None:
-    text = DOCUMENT.read_text(encoding="utf-8")
-    named = re.findall(r"mviq verify --only ([a-z0-9-]+)", text)
+    named = re.findall(r"mviq verify --only ([a-z0-9-]+)", MATHEMATICS)
     assert named
     for name in named:
         assert any(other.startswith(name) for other in NAMES), name
 
 
 def test_every_operator_the_document_names_exists() -> None:
-    text = DOCUMENT.read_text(encoding="utf-8")
-    named = set(re.findall(r"`(?:mviq\.)?tsallis\.([A-Za-z_]+)", text))
+    named = set(re.findall(r"`(?:mviq\.)?tsallis\.([A-Za-z_]+)", MATHEMATICS))
     assert named
     assert named <= set(tsallis.__all__)

@@ -1,36 +1,16 @@
 """The page in a real Chromium: it draws, sorts, switches, fits a phone, and knows the dark."""
 
-import json
-import os
-
 import pytest
 
-from chromium import launch_options
 from mviq.reports.comparison import ReportChoices
 from mviq.reports.report import make_report, report_files
 from mviq.reports.statistics import ATARI
+from screens import DESKTOP, PHONE
 from stored_runs import curve, name_of, write_plan, write_run, write_study
 
 ENVS = ("CartPole-v1", "Acrobot-v1")
 EVIL = "evil <img src=x onerror=\"console.error('run')\"></script> costs $1 or $2"
 ENDS = {"DQN": (3, 5, 4), "MVI(2)": (9, 8, 11), EVIL: (6, 2, 7)}
-DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    options = launch_options()
-    if options is None:
-        reason = "no Chromium: neither from npm ('make browser') nor installed"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(**options)
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
@@ -65,52 +45,46 @@ def atari(tmp_path_factory):
 
 
 @pytest.fixture
-def open_page(browser, address):
-    """Open the page, and complain at the end if the browser did."""
-    complaints, contexts = [], []
+def open_page(open_address, address):
+    """Open the page of a study, in light and at a desk unless told otherwise."""
 
     def opened(viewport=DESKTOP, color_scheme="light", address=address):
-        context = browser.new_context(viewport=viewport, color_scheme=color_scheme, offline=True)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("requestfailed", lambda request: complaints.append(f"asked for {request.url}"))
-        page.goto(address)
-        return page
+        return open_address(address, viewport=viewport, color_scheme=color_scheme)
 
-    yield opened
-    for context in contexts:
-        context.close()
-    assert complaints == []
+    return opened
 
 
 def draw_all(page):
-    """Scroll through the whole page, so that every plot comes near the screen."""
+    """Open what is folded away, and wait until every plot is there; nobody scrolls."""
     page.evaluate("document.querySelectorAll('details').forEach((details) => details.open = true)")
-    for plot in page.locator(".plot").all():
-        plot.scroll_into_view_if_needed()
-    page.wait_for_function(
-        "document.querySelectorAll('.plot').length === "
-        "document.querySelectorAll('.plot[data-drawn]').length"
+    for one in page.locator(".plot").all():
+        one.locator("svg").first.wait_for()
+
+
+def plot(page, figure: str, panel: int = 0):
+    place = page.locator(f'.plot[data-figure="{figure}"][data-panel="{panel}"]')
+    place.locator("svg").first.wait_for()
+    return place
+
+
+def labels(page, figure: str) -> list[str]:
+    """Return the labels that a figure shows, once for each curve, dot or bar."""
+    numbers = (
+        plot(page, figure)
+        .locator(".series")
+        .evaluate_all("(all) => all.map((series) => Number(series.dataset.label))")
     )
+    return [list(ENDS)[number] for number in numbers]
 
 
-def traces(page, figure: str, panel: int = 0) -> list[dict]:
-    place = f'.plot[data-figure="{figure}"][data-panel="{panel}"]'
-    page.locator(place).scroll_into_view_if_needed()
-    page.locator(f"{place}[data-drawn]").wait_for()
-    text = page.locator(place).evaluate("(plot) => JSON.stringify(plot.data)")
-    return json.loads(text)
-
-
-def means(page, figure: str) -> list[dict]:
-    """Return the traces under the pointer: neither bands nor single runs."""
-    return [trace for trace in traces(page, figure) if trace.get("hoverinfo") != "skip"]
-
-
-def lines(page, figure: str) -> list[str]:
-    return [trace["name"] for trace in means(page, figure)]
+def last_value(place, path) -> float:
+    """Return where a line ends, read off the axis beside it."""
+    ticks = place.locator(".tick.y").evaluate_all(
+        "(all) => all.map((tick) => [Number(tick.getAttribute('y')), Number(tick.dataset.value)])"
+    )
+    (low, first), (high, last) = ticks[0], ticks[-1]
+    end = float(path.get_attribute("d").rsplit(",", 1)[1])
+    return first + (end + 4 - low) / (high - low) * (last - first)  # texts stand 4 pixels lower
 
 
 def test_every_plot_is_drawn(open_page):
@@ -118,19 +92,42 @@ def test_every_plot_is_drawn(open_page):
     draw_all(page)
     plots = page.locator(".plot").all()
     assert len(plots) >= 12
-    for plot in plots:
-        assert plot.locator("path.js-line, path.point, .errorbar path").count() > 0
+    for one in plots:
+        assert one.locator("path.curve, circle.dot, rect.bar").count() > 0
+
+
+def test_a_picture_of_the_whole_page_shows_the_figures(open_page):
+    page = open_page()
+    for one in page.locator(".plot:visible").all():
+        assert one.get_attribute("data-drawn") is not None
 
 
 def test_what_is_drawn_are_the_numbers_of_the_curves(open_page):
     page = open_page()
-    found = means(page, "learning-curves")
-    assert found[1]["y"][-1] == pytest.approx(sum(ENDS["MVI(2)"]) / 3, rel=1e-5)
-    thin = [t for t in traces(page, "learning-curves") if t not in found]
-    assert [t["y"][11::13] for t in thin] == [
-        [*own, *more] for own, more in zip(ENDS.values(), ([1], [], []), strict=True)
-    ]
+    place = plot(page, "learning-curves")
+    ends = [last_value(place, path) for path in place.locator("path.curve").all()]
+    assert ends[1:] == [pytest.approx(sum(own) / 3, abs=0.1) for own in list(ENDS.values())[1:]]
+    thin = [last_value(place, path) for path in place.locator("path.run").all()]
+    runs = [*ENDS["DQN"], 1, *ENDS["MVI(2)"], *ENDS[EVIL]]
+    assert thin == [pytest.approx(end, abs=0.1) for end in runs]
     assert "Thin lines: single runs" in page.locator("#curves").inner_text()
+
+
+def test_the_number_under_the_pointer_is_told_with_its_interval(open_page):
+    page = open_page()
+    place = plot(page, "learning-curves")
+    place.scroll_into_view_if_needed()
+    area = place.locator(".area").bounding_box()
+    assert not place.locator(".tip").is_visible()
+    page.mouse.move(area["x"] + area["width"] - 1, area["y"] + 20)
+    told = place.locator(".tip").inner_text().splitlines()
+    assert told[0] == "1,200"
+    assert told[2].startswith("MVI(2): 9.33 [")
+    page.mouse.move(5, 5)
+    assert not place.locator(".tip").is_visible()
+    dot = plot(page, "aggregates").locator(".series .area").nth(1)
+    dot.hover()
+    assert plot(page, "aggregates").locator(".tip").inner_text().startswith("MVI(2): ")
 
 
 def test_labels_are_shown_as_they_are(open_page):
@@ -139,9 +136,7 @@ def test_labels_are_shown_as_they_are(open_page):
     assert [chip.get_attribute("title") for chip in chips] == list(ENDS)
     short = f"{EVIL[:18]}…{EVIL[-18:]}"
     assert [chip.inner_text() for chip in chips] == ["DQN", "MVI(2)", short]
-    tick = page.locator('.plot[data-figure="aggregates"] .ytick text').nth(2)
-    traces(page, "aggregates")
-    assert tick.text_content().strip() == short
+    assert plot(page, "aggregates").locator("text.name").nth(2).text_content() == short
     assert page.locator("img").count() == 0
 
 
@@ -149,18 +144,18 @@ def test_a_label_is_switched_off_and_on_in_all_figures_and_tables(open_page):
     page = open_page()
     draw_all(page)
     figures = ("learning-curves", "sample-efficiency", "profiles", "diagnostics-CartPole-v1")
-    before = {figure: lines(page, figure) for figure in figures}
+    before = {figure: labels(page, figure) for figure in figures}
     assert all(len(names) == 3 for names in before.values())
     chip = page.locator(".chip", has_text="MVI(2)")
     chip.click()
     assert chip.get_attribute("aria-pressed") == "false"
     for figure in figures:
-        assert lines(page, figure) == [name for name in before[figure] if name != "MVI(2)"]
-    assert len(traces(page, "aggregates")) == 2
-    assert len(traces(page, "improvement")) == 1
+        assert labels(page, figure) == [name for name in before[figure] if name != "MVI(2)"]
+    assert len(labels(page, "aggregates")) == 2
+    assert set(labels(page, "improvement")) == {EVIL}
     assert page.locator("#summary tr.off").inner_text().startswith("MVI(2)")
     chip.click()
-    assert {figure: lines(page, figure) for figure in figures} == before
+    assert {figure: labels(page, figure) for figure in figures} == before
     assert page.locator("tr.off").count() == 0
 
 
@@ -194,8 +189,8 @@ def test_the_best_gap_is_the_least(open_page, atari):
 def test_many_environments_are_drawn_without_a_complaint(open_page, atari):
     page = open_page(viewport=PHONE, address=atari)
     draw_all(page)
-    found = traces(page, "improvement")
-    assert [len(trace["y"]) for trace in found] == [20, 20]
+    assert plot(page, "improvement").locator("text.name").count() == 20
+    assert plot(page, "improvement").locator("rect.bar").count() == 40
 
 
 def test_no_word_of_a_table_is_broken(open_page, atari):
@@ -210,8 +205,8 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(open_page):
     page = open_page(viewport=PHONE)
     draw_all(page)
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
-    for plot in page.locator(".plot").all():
-        box = plot.locator(".main-svg").first.bounding_box()
+    for one in page.locator(".plot").all():
+        box = one.locator("svg").first.bounding_box()
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= PHONE["width"]
 
@@ -226,13 +221,11 @@ def test_the_answer_is_on_the_first_screen(open_page):
 def test_dark_mode_changes_the_page_and_the_plots(open_page):
     page = open_page(color_scheme="dark")
     ground = "getComputedStyle(document.body).backgroundColor"
-    tick = "getComputedStyle(document.querySelector('.xtick text')).fill"
-    line = "document.querySelector('path.js-line').style.stroke"
-    first = '.plot[data-figure="learning-curves"][data-panel="0"]'
-    page.locator(f"{first}[data-drawn=dark]").wait_for()
+    tick = "getComputedStyle(document.querySelector('.tick')).fill"
+    line = "getComputedStyle(document.querySelector('path.curve')).stroke"
+    plot(page, "learning-curves")
     dark = [page.evaluate(what) for what in (ground, tick, line)]
     page.emulate_media(color_scheme="light")
-    page.locator(f"{first}[data-drawn=light]").wait_for()
     light = [page.evaluate(what) for what in (ground, tick, line)]
     assert all(one != other for one, other in zip(dark, light, strict=True))
     assert _brightness(dark[0]) < 60 < 200 < _brightness(light[0])
@@ -248,3 +241,12 @@ def test_what_became_of_a_run_is_shown_with_its_reason(open_page):
     text = open_page().locator("#runs").inner_text()
     assert "1 of 19 runs are not finished" in text
     assert "diverged" in text
+
+
+def test_a_label_leads_to_its_settings_and_back(open_page):
+    page = open_page()
+    page.locator("#summary tbody a", has_text="MVI(2)").click()
+    head = page.locator("#configuration th:target")
+    assert head.inner_text() == "MVI(2)"
+    head.locator("a").click()
+    assert page.locator("#summary th:target").inner_text() == "MVI(2)"

@@ -103,7 +103,7 @@ def test_an_infinite_value_is_a_missing_one(tmp_path):
         ("result.json", '{"status": "tired", "steps": 1}', "the unknown status 'tired'"),
         ("result.json", "{", "^[^ ]*result.json is damaged"),
         ("evaluations.csv", "step,return\n100,\xff\n", "evaluations.csv cannot be read: .*utf-8"),
-        ("system.json", "[", "system.json cannot be read"),
+        ("system.json", "[", "system.json is damaged"),
     ],
 )
 def test_a_broken_file_is_named(tmp_path, file, content, message):

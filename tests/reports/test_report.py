@@ -29,6 +29,7 @@ from mviq.reports.statistics import (
 from stored_runs import curve, name_of, write_plan, write_run, write_study
 
 ENV, OTHER = "CartPole-v1", "Acrobot-v1"
+RETURNS = (0.0, 500.0)  # what an episode of CartPole can return
 OLD, NEW = [10.0, 30.0, 20.0], [25.0, 60.0, 50.0]
 TWO = {
     ("DQN", ENV): [curve(end) for end in OLD],
@@ -62,16 +63,38 @@ def same(found, expected) -> None:
 def test_the_summary_is_that_of_the_statistics(tmp_path):
     found = report(tmp_path, TWO, ReportChoices(seed=7), baseline="DQN")
     new, old = column(NEW), column(OLD)
-    same(numbers(found, "MVI(2)", "mean"), interval(mean, new, seed=7))
-    same(numbers(found, "MVI(2)", "interquartile mean"), interval(interquartile_mean, new, seed=7))
+    options = {"seed": 7, "bounds": RETURNS}
+    same(numbers(found, "MVI(2)", "mean"), interval(mean, new, **options))
+    same(
+        numbers(found, "MVI(2)", "interquartile mean"), interval(interquartile_mean, new, **options)
+    )
     same(
         numbers(found, "MVI(2)", "P(better than DQN)"),
         interval(probability_of_improvement, new, old, seed=7, bounds=(0, 1)),
     )
     area = column(NEW) * (0.25 + 1) / 2  # a straight line from the first point to the end
-    same(numbers(found, "MVI(2)", "area under curve"), interval(interquartile_mean, area, seed=7))
+    same(
+        numbers(found, "MVI(2)", "area under curve"), interval(interquartile_mean, area, **options)
+    )
     assert [row.label for row in found.summary.rows] == ["MVI(2)", "DQN"]
     assert [(row.runs, row.planned) for row in found.summary.rows] == [(3, 3)] * 2
+
+
+def test_intervals_end_where_a_return_must(tmp_path):
+    low_and_high = {("DQN", ENV): [curve(0.0), curve(500.0)], ("MVI(2)", ENV): [curve(9.0)] * 2}
+    found = report(tmp_path, low_and_high)
+    assert numbers(found, "DQN", "mean")[1:] == RETURNS
+    elsewhere = {("DQN", "Elsewhere-v0"): [curve(0.0), curve(500.0)]}
+    assert report(tmp_path / "other", elsewhere).cells[0].number.high > 500
+
+
+def test_two_statistics_that_point_in_different_directions_are_told(tmp_path):
+    scores = {
+        ("DQN", ENV): [curve(end) for end in (10, 10, 10, 10, 10)],
+        ("MVI(2)", ENV): [curve(end) for end in (9, 9, 9, 400, 400)],
+    }
+    said = " ".join(report(tmp_path, scores, baseline="DQN").conclusion.sentences)
+    assert "The two point in different directions" in said
 
 
 def test_the_final_score_is_the_mean_of_the_last_points(tmp_path):
@@ -143,7 +166,7 @@ def test_a_missing_seed_is_counted_and_the_others_are_compared(tmp_path):
     write_plan(tmp_path, runs)
     found = make_report(tmp_path, ReportChoices())
     assert [(row.runs, row.planned) for row in found.summary.rows] == [(3, 4)] * 2
-    same(numbers(found, "DQN", "mean"), interval(mean, column([*OLD, np.nan])))
+    same(numbers(found, "DQN", "mean"), interval(mean, column([*OLD, np.nan]), bounds=RETURNS))
     assert (
         "2 of 8 runs have not ended: 2 not begun. They are missing here."
         in found.conclusion.cautions
@@ -318,7 +341,7 @@ def test_curves_and_profiles_are_those_of_the_statistics(tmp_path):
     found = report(tmp_path, TWO)
     series = found.figures["learning-curves"].panels[0].series[1]
     curves = np.array([curve(end) for end in NEW])[:, None]
-    expected = curve_interval(mean, curves, resamples=RESAMPLES)
+    expected = curve_interval(mean, curves, resamples=RESAMPLES, bounds=RETURNS)
     np.testing.assert_array_equal(
         [series.y, series.low, series.high], list(vars(expected).values())
     )

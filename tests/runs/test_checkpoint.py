@@ -241,3 +241,14 @@ def test_a_checkpoint_of_an_older_version_is_refused_by_its_version(tmp_path):
     with pytest.raises(RunError, match=r"step_\d+ has format version 1, this mviq reads 3; finish"):
         train(CONFIG, tmp_path)
     assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("harm", [os.remove, truncate, lambda path: path.write_bytes(b"")])
+def test_the_best_model_belongs_to_the_checkpoint(harm, tmp_path):
+    """The best evaluation is behind: what is lost now would never be made again."""
+    config = cartpole(total_steps=700, eval_every=100, checkpoint_every=100)
+    train(config, tmp_path / "whole")
+    crash(config, tmp_path / "broken", 650)
+    harm(RunDirectory(tmp_path / "broken" / config.name).best_model)
+    train(config, tmp_path / "broken")
+    assert_same_run(config, tmp_path / "whole", tmp_path / "broken")

@@ -129,6 +129,7 @@ def test_what_cannot_be_run_is_refused_by_name(changes, message):
 def test_the_name_says_what_the_run_is_and_changes_with_what_matters():
     run = resolve("MinAtar/Breakout-v1", q=2, seed=3)
     assert run.name.startswith("MinAtar-Breakout-v1_mvi_q2_seed3_")
+    assert resolve("mine:Env-v0").name.startswith("mine-Env-v0_mvi_q2_seed0_")
     assert run.name == resolve("MinAtar/Breakout-v1", q=2.0, seed=3).name
     assert run.hash == replace(run, checkpoint_every=7, track="tensorboard", device="cpu").hash
     for change in ({"gamma": 0.9}, {"eval_every": 1}, {"threads": 2}, {"clip": (-1.0, 0.0)}):

@@ -1,4 +1,4 @@
-"""docs/agents.md says what the code does."""
+"""docs/runs.md and docs/presets.md say what the code does."""
 
 from itertools import groupby
 from pathlib import Path
@@ -8,23 +8,25 @@ import pytest
 from mviq.runs.presets import COMMON, PRESETS, Defaults
 from mviq.runs.tables import METRICS
 
-TEXT = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+RUNS = (DOCS / "runs.md").read_text(encoding="utf-8")
+TEXT = (DOCS / "presets.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_every_metric_is_explained(metric):
-    assert f"| `{metric}` | {METRICS[metric]} |" in TEXT
+    assert f"| `{metric}` | {METRICS[metric]} |" in RUNS
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_value_of_a_preset_stands_beside_its_source(preset):
     expected = f"**`{preset}`**: {PRESETS[preset].summary}\n\n{whole_table(preset)}"
-    assert expected in TEXT, f"docs/agents.md must say:\n{expected}"
+    assert expected in TEXT, f"docs/presets.md must say:\n{expected}"
 
 
 def test_what_all_presets_share_stands_beside_its_source():
     expected = f"**All presets**, unless they say otherwise\n\n{table(COMMON)}"
-    assert expected in TEXT, f"docs/agents.md must say:\n{expected}"
+    assert expected in TEXT, f"docs/presets.md must say:\n{expected}"
 
 
 def whole_table(preset: str) -> str:

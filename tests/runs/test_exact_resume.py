@@ -1,17 +1,28 @@
 """A run that was interrupted is, when finished, bit for bit the run that never was."""
 
 import random
+import time
 
 import pytest
 
 from comparing import assert_same_run
 from mviq.runs import resolve
 from mviq.runs.directory import RunDirectory
+from mviq.runs.session import Session
 from mviq.runs.tables import read_rows
 from mviq.runs.training import train
 from small_runs import COMMON, Crashing, atari, cartpole, crash, minatar
 from victims import train_with_kills
 
+OWN_PARTS = {
+    "features_extractor": "own_parts:Squashed",
+    "observation_bounds": "none",
+    "wrappers": ("own_parts:Noisy",),
+    "normalize": "both",
+    "callbacks": ("own_parts:Counting",),
+    "learning_rate_schedule": "own_parts:halving",
+    "q_schedule": "own_parts:falling_q",
+}
 CONFIGS = {
     "cartpole": cartpole(),
     "cartpole-everything": cartpole(
@@ -26,6 +37,13 @@ CONFIGS = {
         n_steps=2,
     ),
     "toy-text": resolve("FrozenLake-v1", **COMMON),
+    "dictionaries": resolve("own_parts:Parts-v0", **COMMON, n_steps=1),
+    "box2d": resolve("LunarLander-v3", **COMMON, n_envs=2, n_steps=3),
+    "box2d-own-wrapper": resolve("LunarLander-v3", **COMMON, wrappers=("own_parts:Noisy",)),
+    "own-parts": cartpole(**OWN_PARTS),
+    "normalized-dictionaries": resolve(
+        "own_parts:Parts-v0", **COMMON, n_steps=1, normalize="observations"
+    ),
     "minatar": minatar(),
     "minatar-seaquest": minatar("Seaquest", eval_every=0, n_steps=2),
     "atari-sb3": atari("Breakout"),
@@ -82,6 +100,19 @@ def test_rows_have_no_gaps_and_no_repeats(tmp_path):
     assert evaluated == [(step, i) for step in (252, 500, 752, 1000) for i in (0, 1)]
 
 
+def test_the_time_a_run_took_goes_on_when_it_is_resumed(tmp_path, monkeypatch):
+    def long_ago(session):
+        session.agent.start_time = time.time_ns() - 10**12
+
+    config = cartpole()
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "_on_training_start", long_ago)
+        crash(config, tmp_path, 777)
+    train(config, tmp_path)
+    rows = read_rows(RunDirectory(tmp_path / config.name).timing)
+    assert all(float(row["time/time_elapsed"]) >= 1000 for row in rows)
+
+
 def test_where_an_environment_hides_its_state_a_new_episode_begins_and_is_announced(tmp_path):
     config = atari("Pong", protocol="machado", backend="vector", total_steps=120)
     crash(config, tmp_path, 90)
@@ -89,3 +120,19 @@ def test_where_an_environment_hides_its_state_a_new_episode_begins_and_is_announ
     result = train(config, tmp_path, reporter)
     assert result.status == "finished"
     assert "the environment cannot give its state: starting a new episode here" in reporter.said
+
+
+def test_where_a_new_episode_begins_the_statistics_of_observations_stay(tmp_path, monkeypatch):
+    config = resolve("own_parts:Fickle-v0", **COMMON, normalize="observations")
+    crash(config, tmp_path, 700)
+    counts, resumed = [], Session._continue_from
+
+    def look(session, checkpoint):
+        resumed(session, checkpoint)
+        counts.append(session.agent.get_vec_normalize_env().obs_rms.count)
+
+    monkeypatch.setattr(Session, "_continue_from", look)
+    reporter = Crashing()
+    train(config, tmp_path, reporter)
+    assert "the environment cannot give its state: starting a new episode here" in reporter.said
+    assert counts == [pytest.approx(702, abs=0.1)]  # of 700 steps, and two resets

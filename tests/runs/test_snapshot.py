@@ -127,3 +127,26 @@ def test_a_snapshot_of_something_else_is_refused():
     tree, arrays = capture(Sharing(), "it")
     with pytest.raises(ValueError, match="Holding here, but was a Sharing"):
         restore(Holding(1), tree, arrays, "it")
+
+
+def emulator_states(tree):
+    """Return the nodes of a tree that hold the state of an emulator."""
+    inside = (
+        list(tree.values()) if isinstance(tree, dict) else tree if isinstance(tree, list) else []
+    )
+    found = [tree] if isinstance(tree, dict) and "bytes" in tree else []
+    return found + [node for item in inside for node in emulator_states(item)]
+
+
+@pytest.mark.parametrize("harm", [lambda x: "", lambda x: x[:200]])
+def test_the_state_of_an_emulator_is_checked_and_nothing_is_changed(harm):
+    env, other = (make("ALE/Breakout-v5", seed=5, backend="wrappers") for _ in range(2))
+    for one in (env, other):
+        one.reset()
+    tree, arrays = capture(env, "env")
+    tree = json.loads(json.dumps(tree, allow_nan=False))
+    (node,) = emulator_states(tree)
+    node["bytes"] = [harm(node["bytes"][0])]
+    with pytest.raises(ValueError, match="is not the state of a ALEInterface"):
+        restore(env, tree, arrays, "env")
+    assert play(env, 30, np.random.default_rng(1)) == play(other, 30, np.random.default_rng(1))

@@ -2,8 +2,10 @@
 
 import io
 import json
+import re
 import weakref
 from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,7 +50,10 @@ def test_the_files_of_a_run(tmp_path):
     assert train(config, tmp_path).status == "finished"
     directory = RunDirectory(tmp_path / config.name)
     assert directory.config() == config
-    assert json.loads(directory.system_file.read_text())["versions"]["torch"]
+    system = json.loads(directory.system_file.read_text())
+    assert system["versions"]["torch"]
+    if (Path(__file__).parents[2] / ".git").exists():
+        assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", system["commit"])
     rows = read_rows(directory.progress)
     assert {"train/loss", "tsallis/entropy", "tsallis/residual"} <= set().union(*rows)
     assert {"time/total_timesteps", "rollout/ep_rew_mean", "train/loss"} <= rows[-1].keys()

@@ -12,12 +12,16 @@ import pytest
 
 from comparing import assert_same_run
 from mviq.cli.main import main
+from mviq.runs import resolve
 from mviq.runs.records import logged_step
 from mviq.runs.settings import config_yaml
 from mviq.runs.training import train
+from mviq.studies import estimate
+from mviq.studies.measuring import Measured
 from mviq.studies.plan import config_of, expand
 from mviq.studies.study_directory import StudyDirectory
 from mviq.studies.study_file import read_study
+from small_runs import cartpole
 from small_studies import wait_until, workers_of, write_study
 
 LONGER = {"total_steps": 3000, "eval_every": 1000}
@@ -137,15 +141,43 @@ def checkpoints(directory: StudyDirectory) -> set[Path]:
     return set(directory.runs.glob("*/checkpoints/step_*[0-9]"))
 
 
-def test_measured_before_it_starts_and_refused_when_too_much(tmp_path, capsys):
-    file = write_study(tmp_path, budget={"hours": 1e-4}, seeds=2)
+def test_measured_once_before_it_starts_and_refused_when_too_much(tmp_path, capsys, monkeypatch):
+    """Also for an environment of a module, whose id begins with its name."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
+    here = {"environments": ["own_parts:Parts-v0"], "settings": {"n_steps": 1}}
+    file = write_study(tmp_path, budget={"hours": 1e-5}, seeds=2, **here)
     command = ["study", "run", str(file), "--out", str(tmp_path)]
     assert main([*command, "--dry-run"]) == 2
     shown = capsys.readouterr()
-    assert "MVI(2)  CartPole-v1  0 1" in shown.out
+    assert "MVI(2)  own_parts:Parts-v0  0 1" in shown.out
     assert "left to do: 4 runs, 4,000 steps, about " in shown.out
-    assert "budget.hours is 0.0001, the study needs about" in shown.err
-    assert list(tmp_path.iterdir()) == [file]
+    assert "budget.hours is 1e-05, the study needs about" in shown.err
+    directory = StudyDirectory(tmp_path / "tiny")
+    assert list(directory.path.iterdir()) == [directory.measured]
+
+    def fail(*_):
+        raise AssertionError("it was measured again")
+
+    monkeypatch.setattr("mviq.studies.estimate._measure", fail)
+    assert main(command) == 2
+    assert "needs about" in capsys.readouterr().err
+
+
+def test_when_time_is_up_a_run_is_taken_to_cost_what_the_most_similar_does(tmp_path, monkeypatch):
+    seconds = {"CartPole-v1": 1.0, "Acrobot-v1": 2.0}
+
+    def cost(config, _):
+        rest = {"start": 0, "evaluation_step": 0, "memory": 0, "transition": 0}
+        return Measured(step=seconds[config.env], checkpoint=0, model=0, **rest)
+
+    monkeypatch.setattr(estimate, "_measure", cost)
+    monkeypatch.setattr(estimate, "LONGEST", -1.0)  # only what begins at once is measured
+    wide = cartpole(batch_size=32)
+    configs = [resolve("Acrobot-v1"), cartpole(), wide]
+    costs = estimate.measured([wide], 1, tmp_path / "kept.json")
+    costs = estimate.measured(configs[::-1], 1, tmp_path / "kept.json")
+    assert costs[estimate.cost_class(cartpole())].step == 1.0
+    assert costs[estimate.cost_class(configs[0])].step == 2.0
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_stopped_then_a_node_is_lost_and_nothing_else(tmp_path, monkeypatch):
     file = write_study(tmp_path, algorithms=["mvi"], seeds=[0, 5], settings=settings)
     directory = StudyDirectory(tmp_path / "tiny")
     plan = expand(read_study(file))
-    with cluster(tmp_path, workers=2) as (address, nodes):
+    with cluster(tmp_path, workers=2) as (address, (head, *nodes)):
         with started(file, address) as study:
             wait_until(lambda: half_done(directory, nodes), "a run in the middle")
             study.send_signal(signal.SIGINT)
@@ -39,9 +39,22 @@ def test_stopped_then_a_node_is_lost_and_nothing_else(tmp_path, monkeypatch):
         assert workers_of(directory) == []
         with started(file, address) as study:
             lost, run = wait_until(lambda: half_done(directory, nodes), "a run in the middle")
+            kill_mailbox(head)  # it is started again
             lost.lose()
             out, err = (text.decode() for text in study.communicate(timeout=2 * CLOCK))
-    assert study.returncode == 0, err
+        assert study.returncode == 0, err
+        endless = {**settings, "total_steps": 1_000_000}  # or it ends before the loss is noticed
+        other = write_study(tmp_path, name="other", algorithms=["mvi"], settings=endless)
+        with started(other, address) as last:
+            rest = StudyDirectory(tmp_path / "other")
+            wait_until(lambda: half_done(rest, nodes), "a run in the middle")
+            head.lose()
+            out_of_last, err_of_last = (x.decode() for x in last.communicate(timeout=2 * CLOCK))
+    assert last.returncode == 1, err_of_last
+    assert "Traceback" not in err_of_last
+    assert "the Ray cluster is lost" in err_of_last
+    assert f"'mviq study run {rest.path}' continues" in err_of_last
+    assert f"{rest.path}: 1 " in out_of_last  # running until it notices, then interrupted
     assert out == f"{directory.path}: 2 finished\n"
     assert "the node it was running on is dead" in err
     assert "arning" not in err
@@ -54,6 +67,15 @@ def test_stopped_then_a_node_is_lost_and_nothing_else(tmp_path, monkeypatch):
             assert sessions.count("evaluation") == 4, "something was done twice"
         train(config_of(one), tmp_path / "alone")
         assert_same_run(config_of(one), tmp_path / "alone", directory.runs)
+
+
+def kill_mailbox(head: Node) -> None:
+    """Kill the actor that carries messages, which is where the study is."""
+    for pid in head.processes():
+        if b"ray::Mailbox" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+            return
+    raise AssertionError("there is no mailbox")
 
 
 @contextmanager

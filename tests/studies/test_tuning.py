@@ -167,7 +167,7 @@ def test_what_a_search_takes_counts_environments_seeds_and_trials(tmp_path, monk
     )
     monkeypatch.setattr(
         "mviq.studies.estimate.measured",
-        lambda configs, _: dict.fromkeys(map(cost_class, configs), cost),
+        lambda configs, *_: dict.fromkeys(map(cost_class, configs), cost),
     )
     search, directory = search_from(found), StudyDirectory(tmp_path / "tiny")
     trials, work = prepare_search(search, directory, Options(), LocalEngine(99))

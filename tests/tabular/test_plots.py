@@ -22,6 +22,20 @@ def test_one_panel_per_measure_and_one_line_per_run() -> None:
     assert figure.axes[0].get_yscale() == "log"
 
 
+def test_a_run_that_converged_lost_no_value() -> None:
+    """Its action values are not Q*, which the Munchausen term shifts; its greedy policy is best."""
+    mdp = garnet(30)
+    optimum = optimal_q_values(mdp)
+    best = float(mdp.start @ optimum.max(axis=1))
+    watch = Diagnostics(values_every=1, optimum=optimum)
+    run = solve(mdp, Family(q=2.0), diagnostics=watch)
+    assert run.history[-1].distance_to_optimum > 1
+    lost = convergence_figure({"a": run}, "a", optimum=best).axes[1].lines[0]
+    drawn = np.asarray(lost.get_ydata(), dtype=float)
+    assert drawn[0] > 0.01
+    assert drawn[-1] == pytest.approx(0, abs=1e-9)
+
+
 def test_panels_without_measurements_are_left_out() -> None:
     figure = convergence_figure({"a": solve(garnet(30), algorithm("vi"))}, "residuals only")
     assert len(figure.axes) == 1

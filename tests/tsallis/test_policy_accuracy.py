@@ -109,6 +109,22 @@ def test_a_hundred_thousand_actions(q: float, dtype: torch.dtype) -> None:
         assert chosen.sum().item() == pytest.approx(mass, abs=TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("solve", [solve_by_rows, solve_by_tensors])
+@pytest.mark.parametrize("q", [0.05, 0.2, 0.999, 1.3, 1.75, 1.9999, 2.0, 2.0001, 3.0])
+def test_many_nearly_equal_actions(q: float, solve: object) -> None:
+    """Where each probability is small, ψ is near 1/(q−1), and 1 + (q−1)(z − ψ) would cancel."""
+    levels = torch.tensor([0.0, 0.3, -1.2, 2.0], dtype=torch.float64)
+    for temperature in (1e2, 1e5):
+        exact, psi = oracles.exact_policy((levels / temperature).tolist(), q, [250.0] * 4)
+        values = (levels / temperature).repeat(250)
+        result = solve(values, q, 1.0, None)  # type: ignore[operator]
+        assert abs(math.fsum(result.policy.tolist()) - 1) <= 3e-14
+        for action, mass in enumerate(exact):
+            assert result.policy[action].item() == pytest.approx(mass / 250, rel=5e-14, abs=1e-17)
+        normaliser = (result.psi + result.maximum).item()
+        assert abs(normaliser - psi) <= 8 * math.ulp(psi)
+
+
 @pytest.mark.parametrize("actions", [1, 2, 6, 18, 300])
 def test_agrees_with_entmax_where_entmax_is_right(actions: int) -> None:
     values = torch.randn(32, actions, dtype=torch.float64)

@@ -2,12 +2,12 @@
 
 from mviq.agents.codec import register
 from mviq.agents.diagnostics import DivergenceError
-from mviq.agents.extractors import MinAtarCNN, RescaledExtractor
+from mviq.agents.extractors import MinAtarCNN, RescaledCombinedExtractor, RescaledExtractor
 from mviq.agents.losses import quantile_huber_loss
 from mviq.agents.mvi import MVI
 from mviq.agents.qrmvi import QRMVI
 from mviq.agents.replay import FrameReplayBuffer
-from mviq.agents.update import bellman_target
+from mviq.agents.targets import bellman_target
 from mviq.env_families import register_minatar
 
 Agent = MVI | QRMVI
@@ -19,6 +19,7 @@ __all__ = [
     "DivergenceError",
     "FrameReplayBuffer",
     "MinAtarCNN",
+    "RescaledCombinedExtractor",
     "RescaledExtractor",
     "bellman_target",
     "quantile_huber_loss",

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from mviq.agents.arguments import Acting
 from mviq.agents.networks import AutogradNetwork, has_mask
-from mviq.agents.update import Trainer, mean_outcome
+from mviq.agents.targets import mean_outcome
+from mviq.agents.update import Trainer
 from mviq.processor import blas_threads_of_torch
 
 
@@ -129,7 +130,7 @@ class Actor(Trainer):
             self._store_transition(replay_buffer, buffer_actions, new_obs, rewards, dones, infos)  # type: ignore[arg-type]
             self._update_current_progress_remaining(self.num_timesteps, self._total_timesteps)
             self._on_step()
-            for _ in range(int(dones.sum())):
+            for _ in range(np.count_nonzero(dones)):
                 num_collected_episodes += 1
                 self._episode_num += 1
                 if log_interval is not None and self._episode_num % log_interval == 0:
@@ -150,7 +151,7 @@ class Actor(Trainer):
             super()._store_transition(replay_buffer, buffer_action, new_obs, reward, dones, infos)
             return
         following = new_obs
-        if dones.any():  # there new_obs is the first observation of the next episode
+        if np.count_nonzero(dones):  # there new_obs is the first observation of the next episode
             following = new_obs.copy()
             for i in np.flatnonzero(dones):
                 following[i] = infos[i].get("terminal_observation", new_obs[i])

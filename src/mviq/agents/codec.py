@@ -27,10 +27,10 @@ from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy
 from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 
 Arrays = dict[str, np.ndarray[Any, Any]]
-Class = TypeVar("Class", bound=type)
+Known = TypeVar("Known", bound=Callable[..., Any])
 
-LARGEST = 2**25  # numbers in an observation; four colour pictures of 1080 lines are fewer
-_CLASSES: dict[str, type] = {}
+LARGEST = 2**23  # numbers in an observation; a colour picture of 1080 lines has fewer
+_CLASSES: dict[str, Callable[..., Any]] = {}
 _MAPPINGS: dict[str, Any] = {"dict": dict, "OrderedDict": OrderedDict}
 _NUMBERS = {"bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))}
 _NUMBERS |= {"float16", "float32", "float64"}
@@ -40,11 +40,11 @@ class CannotEncode(ValueError):  # noqa: N818 - a property of the value, not a f
     """A value has no form as plain data."""
 
 
-def register(known: Class) -> Class:
+def register(known: Known) -> Known:
     """Allow agents that use a class of yours to be saved and loaded; usable as a decorator.
 
-    Both the program that saves and the one that loads must have registered it: a file can name
-    a class, never bring or import one.
+    Also for a function, such as a schedule. Both the program that saves and the one that loads must
+    have registered it: a file can name a class or a function, never bring or import one.
 
     >>> @register
     ... class MyFeatures(torch_layers.FlattenExtractor): ...
@@ -96,8 +96,9 @@ class Encoder:
         if kind in _KINDS:
             parts, _ = _KINDS[kind]
             return {kind.__name__: self.describe(parts(value), path)}
-        if isinstance(value, type) and _CLASSES.get(value.__name__) is value:
-            return {"class": value.__name__}
+        name = getattr(value, "__name__", "")
+        if name in _CLASSES and _CLASSES[name] is value:
+            return {"class": name}
         return self.other(value, path)
 
     def other(self, value: Any, path: str) -> Any:
@@ -194,7 +195,7 @@ class Decoder:
         return array if tag == "ndarray" else array[()]
 
 
-def _known_class(name: Any) -> type:
+def _known_class(name: Any) -> Callable[..., Any]:
     if not isinstance(name, str) or name not in _CLASSES:
         raise ValueError(f"class {name!r:.60} is not known here; mviq.agents.register it first")
     return _CLASSES[name]
@@ -231,6 +232,8 @@ def _box(low: Any, high: Any, name: Any) -> spaces.Box:
     dtype: np.dtype[Any] = np.dtype(name)
     if dtype.kind not in "biuf":
         raise ValueError(f"a Box must be of numbers, not {name!r:.60}")
+    if max(np.size(low), np.size(high)) > LARGEST:
+        raise ValueError(f"a Box must have at most {LARGEST} numbers, got {np.size(low)}")
     return spaces.Box(low, high, dtype=dtype.type)
 
 

@@ -9,8 +9,9 @@ shorter than the layer. The convolution is a linear layer of the patches its fil
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from operator import is_not
 from typing import Any, cast
 
 import numpy as np
@@ -34,17 +35,8 @@ Array = np.ndarray[Any, Any]
 _any_global_hook: Any = _has_any_global_hook
 _POLICIES = (DQNPolicy, CnnPolicy, QRDQNPolicy, QuantileCnnPolicy)
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+_MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 _ADAM_EXTRAS = ("amsgrad", "capturable", "decoupled_weight_decay", "differentiable", "maximize")
-
-
-class Memory(dict[tuple[int, ...], Array]):
-    """Arrays by their shape, to be used again: allocating large ones is slow."""
-
-    def __missing__(self, shape: tuple[int, ...]) -> Array:
-        if len(self) > 32:  # batch sizes vary
-            self.clear()
-        self[shape] = np.empty(shape, np.float32)
-        return self[shape]
 
 
 class Layer:
@@ -54,91 +46,117 @@ class Layer:
         self.module, self.relu = module, False
         self.parameters = list(module.parameters())
         self.gradients = [torch.zeros_like(weight) for weight in self.parameters]
-        self.weight, self.bias = _matrix_and_vector(self.parameters)
-        self.weight_gradient, self.bias_gradient = _matrix_and_vector(self.gradients)
-        self.x = self.y = self.weight  # of the last forward pass
-        self.outputs, self.slopes = Memory(), Memory()
-
-    def forward(self, x: Array) -> Array:
-        """Return W x + b, or its positive part."""
-        self.x, self.y = x, self.outputs[len(self.weight), x.shape[1]]
-        kernels.dense(self.weight, self.bias, x, self.relu, self.y)
-        return self.y
-
-    def backward(self, slope: Array, further: bool) -> Array:
-        """Set the gradients of the weights; return that of the input if it goes further."""
-        before = self.slopes[self.x.shape if further else (0, 0)]
-        kernels.dense_backward(
-            *(self.weight, self.x, self.y, self.relu),
-            *(slope, self.weight_gradient, self.bias_gradient, before),
-        )
-        return before
+        self.arrays = _matrix_and_vector(self.parameters)
+        self.gradient_arrays = _matrix_and_vector(self.gradients)
 
 
 class CompiledNetwork:
     """Layers in a row, forward and backward; see the module."""
 
     def __init__(self, layers: list[Layer], shape: tuple[int, int], divisor: Array) -> None:
-        self.layers, self.shape, self.divisor = layers, shape, divisor
-        self.inputs: defaultdict[tuple[int, int], Memory] = defaultdict(Memory)
-        self.weights = [weight for layer in layers for weight in layer.parameters]
+        self.shape, self.divisor, self.first = shape, divisor, layers[0].module
+        self.weights, self.biases = zip(*(layer.arrays for layer in layers), strict=True)
+        self.slots = tuple(zip(*(layer.gradient_arrays for layer in layers), strict=True))
+        self.rectified = np.array([layer.relu for layer in layers])
+        self.parameters = [weight for layer in layers for weight in layer.parameters]
         self.gradients = [gradient for layer in layers for gradient in layer.gradients]
+        self.inputs: dict[Any, Any] = {}
+        self.rooms: dict[int, Any] = {}
+        self.last: tuple[Any, ...] = ()  # input and outputs to go back from
+        self.moments: list[Any] = []  # Adam's, three for every parameter
+        self.vectors: list[Any] = []  # all parameters, their gradients and their moments
 
     def prepare(self, *batches: Any) -> Sequence[Array]:
         number = len(batches)  # so that others who ask meanwhile get memory of their own
-        return [self._columns(x, self.inputs[number, i]) for i, x in enumerate(batches)]
+        return [self._columns(x, (number, i)) for i, x in enumerate(batches)]
 
-    def _columns(self, observations: Any, memory: Memory) -> Array:
+    def _columns(self, observations: Any, place: tuple[int, int]) -> Array:
         """Return the input of the first layer, one column per observation or patch."""
-        x = np.ascontiguousarray(observations)
+        x = observations.numpy() if isinstance(observations, Tensor) else observations
         x = x.astype(np.float32) if x.dtype == np.float16 else x  # which numba does not know
-        if isinstance(self.layers[0].module, nn.Conv2d):
-            return self._patches(x, self.layers[0].module, memory)
-        rows = x.reshape(len(x), -1)
-        columns = memory[rows.shape[::-1]]
-        kernels.columns(rows, self.divisor, columns)
-        return columns
-
-    def _patches(self, x: Array, module: nn.Conv2d, memory: Memory) -> Array:
-        (high, wide), stride = module.kernel_size, module.stride[0]
-        places = ((x.shape[2] - high) // stride + 1) * ((x.shape[3] - wide) // stride + 1)
-        patches = memory[places * len(x), self.layers[0].weight.shape[1]]
-        kernels.patches(x, (high, wide), stride, self.divisor, patches)
-        return patches.T
+        key = *place, x.shape
+        if key not in self.inputs:
+            _forget_some(self.inputs)
+            self.inputs[key] = _room_for_input(self.first, x.shape)
+        *room, first = self.inputs[key]
+        rows = np.ascontiguousarray(x).reshape(len(x), -1)
+        kernels.prepare(rows, self.divisor, *room)
+        return cast(Array, first)
 
     def forward(self, prepared: Array) -> Tensor:
-        first, *others = self.layers
-        x = first.forward(prepared)
-        for layer in others:
-            x = layer.forward(x.reshape(layer.weight.shape[1], -1))
-        return torch.from_numpy(np.array(x.T, order="C")).view(-1, *self.shape)
+        outcomes, *last = self._forward(prepared)
+        self.last = tuple(last)
+        return outcomes
 
     def predict(self, *prepared: Array) -> Sequence[Tensor]:
-        return [self.forward(batch) for batch in prepared]
+        return [self._forward(batch)[0] for batch in prepared]
+
+    def _forward(self, x: Array) -> tuple[Tensor, Array, Any]:
+        room, number = self._room(x.shape[1]), math.prod(self.shape)
+        outcomes = np.empty((room[0][-1].shape[1], number), np.float32)
+        kernels.forward(x, self.weights, self.biases, self.rectified, room[0], outcomes)
+        return torch.from_numpy(outcomes.reshape(-1, *self.shape)), x, room
+
+    def _room(self, columns: int) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+        """Return memory for the outputs of all layers and for their gradients, used again."""
+        if columns not in self.rooms:
+            _forget_some(self.rooms)
+            shapes = [(len(self.weights[0]), columns)]
+            for before, weight in pairwise(self.weights):
+                shapes.append((len(weight), len(before) * shapes[-1][1] // weight.shape[1]))
+            self.rooms[columns] = tuple(
+                tuple(np.empty(shape, np.float32) for shape in shapes) for _ in range(2)
+            )
+        room: tuple[tuple[Array, ...], tuple[Array, ...]] = self.rooms[columns]
+        return room
 
     def backward(self, slope: Tensor) -> float:
-        columns = np.ascontiguousarray(slope.numpy().reshape(len(slope), -1).T)
-        squares = 0.0
-        for layer in reversed(self.layers):
-            columns = layer.backward(columns.reshape(layer.y.shape), layer is not self.layers[0])
-        for weight, gradient in zip(self.weights, self.gradients, strict=True):
-            weight.grad = gradient
-            squares += kernels.sum_of_squares(gradient.numpy().reshape(-1))
-        return math.sqrt(squares)
+        x, (outputs, slopes) = self.last
+        rows = slope.numpy().reshape(len(slope), -1)
+        arrays = self.weights, self.rectified, outputs, rows, slopes
+        norm: float = kernels.backward(x, *arrays, *self.slots)
+        for weight, gradient in zip(self.parameters, self.gradients, strict=True):
+            if weight.grad is not gradient:
+                weight.grad = gradient
+        return norm
 
     def step(self, optimizer: Optimizer, scale: float) -> None:
-        if scale != 1:
-            torch._foreach_mul_(self.gradients, scale)
-        states = [optimizer.state.get(weight, {}) for weight in self.weights]
-        if not all(states):
-            optimizer.step()  # the first makes them
-            return
+        states = [
+            optimizer.state[weight] or _no_moments(optimizer, weight) for weight in self.parameters
+        ]
+        moments = [state[name] for name in _MOMENTS for state in states]
+        if len(moments) != len(self.moments) or any(map(is_not, moments, self.moments)):
+            self._find_vectors(moments)
         group = optimizer.param_groups[0]
-        numbers = [float(number) for number in (group["lr"], *group["betas"], group["eps"])]
-        for weight, gradient, state in zip(self.weights, self.gradients, states, strict=True):
-            vectors = weight.data, gradient, state["exp_avg"], state["exp_avg_sq"]
-            w, g, mean, square = (vector.numpy().reshape(-1) for vector in vectors)
-            kernels.adam(w, g, mean, square, state["step"].numpy(), *numbers)
+        beta_mean, beta_square = map(float, group["betas"])
+        numbers = float(group["lr"]), beta_mean, beta_square, float(group["eps"])
+        kernels.adam(scale, numbers, *self.vectors)
+
+    def _find_vectors(self, moments: list[Tensor]) -> None:
+        """Find the arrays that Adam works on; doing it in every update would cost a tenth of it."""
+        self.moments, count = moments, len(self.parameters)
+        tensors = [*self.parameters, *self.gradients, *moments]
+        self.vectors = [
+            tuple(map(_vector, tensors[i : i + count])) for i in range(0, len(tensors), count)
+        ]
+
+
+def _forget_some(memory: dict[Any, Any]) -> None:
+    if len(memory) > 8:  # batch sizes vary
+        memory.clear()
+
+
+def _no_moments(optimizer: Optimizer, weight: Tensor) -> dict[str, Tensor]:
+    """Return the moments of a parameter before the first step, as Adam itself makes them."""
+    zeros = torch.zeros_like(weight), torch.zeros_like(weight), torch.zeros(())
+    optimizer.state[weight] = dict(zip(_MOMENTS, zeros, strict=True))
+    state: dict[str, Tensor] = optimizer.state[weight]
+    return state
+
+
+def _vector(x: Tensor) -> Array:
+    array: Array = x.detach().numpy()
+    return array.reshape(-1)
 
 
 def _matrix_and_vector(parameters: Sequence[Tensor]) -> tuple[Array, Array]:
@@ -146,6 +164,24 @@ def _matrix_and_vector(parameters: Sequence[Tensor]) -> tuple[Array, Array]:
     weight, *bias = (parameter.detach().numpy() for parameter in parameters)
     matrix = weight.reshape(len(weight), -1)
     return matrix, bias[0] if bias else np.zeros(len(matrix), np.float32)
+
+
+def _room_for_input(module: nn.Module, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return memory for observations as columns, and for the patches that a convolution sees.
+
+    Between them are the size and the stride of its filters; the last is what the layer takes.
+    """
+    batch, numbers = shape[0], math.prod(shape[1:])
+    if not isinstance(module, nn.Conv2d):
+        columns = np.empty((numbers, 1, 1, batch), np.float32)
+        none = np.empty((0, 0, 0, 0, 0, 0), np.float32)
+        return columns, (1, 1), 1, none, columns.reshape(numbers, batch)
+    (high, wide), stride = module.kernel_size, module.stride[0]
+    channels, height, width = shape[1:]
+    places = (height - high) // stride + 1, (width - wide) // stride + 1
+    seen = np.empty((channels, high, wide, *places, batch), np.float32)
+    boards = np.empty((channels, height, width, batch), np.float32)
+    return boards, (high, wide), stride, seen, seen.reshape(channels * high * wide, -1)
 
 
 def _is_plain_adam(optimizer: Optimizer) -> bool:

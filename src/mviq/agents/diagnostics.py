@@ -4,8 +4,8 @@ import math
 
 from torch import Tensor
 
+from mviq.choices import Form
 from mviq.tsallis import Family, munchausen_residual
-from mviq.tsallis.family import Form
 
 _GAP_AND_LOG: tuple[Form, Form] = ("gap", "truncated_log")
 

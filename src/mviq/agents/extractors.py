@@ -7,7 +7,11 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from stable_baselines3.common.preprocessing import get_flattened_obs_dim, is_image_space
-from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, FlattenExtractor
+from stable_baselines3.common.torch_layers import (
+    BaseFeaturesExtractor,
+    CombinedExtractor,
+    FlattenExtractor,
+)
 from torch import Tensor, nn
 
 from mviq.agents.codec import register
@@ -20,7 +24,8 @@ class RescaledExtractor(FlattenExtractor):
     The bounds belong to the network, as in Dopamine: a saved agent takes raw observations.
 
     :param bounds: one positive number for each number of an observation; None for the largest
-        absolute values of the observation space, 1 where they are infinite or zero, and for images
+        absolute values of the observation space, but at most 1: small numbers are enlarged and
+        others stay, since spaces are often much larger than what is seen of them
     """
 
     def __init__(self, observation_space: spaces.Box, bounds: Sequence[float] | None) -> None:
@@ -41,13 +46,24 @@ class RescaledExtractor(FlattenExtractor):
         return super().forward(observations) / self.bounds
 
 
+@register
+class RescaledCombinedExtractor(CombinedExtractor):
+    """Observations that are dictionaries; vectors are rescaled by the bounds of their space."""
+
+    def __init__(self, observation_space: spaces.Dict) -> None:
+        super().__init__(observation_space)
+        for name, part in self.extractors.items():
+            if isinstance(part, nn.Flatten):
+                space: Any = observation_space.spaces[name]
+                self.extractors[name] = RescaledExtractor(space, bounds=None)
+
+
 def _largest_values(space: spaces.Space[Any]) -> list[float]:
-    """Return the largest absolute values of a space, 1 where there is none or it is zero."""
+    """Return the largest absolute values of a space where they are below 1, elsewhere 1."""
     if not isinstance(space, spaces.Box) or is_image_space(space):  # rescaled already
         return [1.0] * get_flattened_obs_dim(space)
     sizes = np.maximum(abs(space.low.astype(float)), abs(space.high.astype(float))).ravel()
-    known = np.isfinite(sizes) & (sizes > 0) & (sizes < np.finfo(np.float32).max)
-    return [float(size) for size in np.where(known, sizes, 1.0)]
+    return [float(size) for size in np.where(sizes > 0, np.minimum(sizes, 1.0), 1.0)]
 
 
 @register

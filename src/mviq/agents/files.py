@@ -1,6 +1,7 @@
 """Saving and loading as Stable-Baselines3 has it, to files that hold data and no code."""
 
 import io
+import math
 import pathlib
 import warnings
 from collections.abc import Collection, Iterable
@@ -9,8 +10,10 @@ from typing import Any, Self, cast
 import torch
 from stable_baselines3.common.base_class import maybe_make_env
 from stable_baselines3.common.buffers import ReplayBuffer
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
-from stable_baselines3.common.type_aliases import GymEnv
+from stable_baselines3.common.preprocessing import get_obs_shape
+from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 from stable_baselines3.common.utils import check_for_correct_spaces, get_system_info
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
@@ -24,8 +27,10 @@ from mviq.agents.parameters import (
     lay_out_moments,
     no_more_weights_than,
 )
+from mviq.agents.replay import FrameReplayBuffer
 from mviq.agents.replay_files import as_file, read_buffer, stored_rows, write_buffer
 from mviq.agents.state import LAST
+from mviq.processor import machine_memory
 
 SPACES = ("observation_space", "action_space")
 
@@ -41,9 +46,9 @@ class SafeFiles(OffPolicyAlgorithm):
     ) -> None:
         """Save the agent, without its replay buffer, to a file that holds data and no code.
 
-        Arguments that ``exclude`` names, less those of ``include``, and arguments that cannot be
-        described without code, such as a learning rate that is a function, are left out, with
-        a warning; they must be passed to ``load``.
+        Arguments that ``exclude`` names, less those of ``include``, are left out and have their
+        defaults after ``load``. Those that cannot be described without code, such as a learning
+        rate that is a function, are left out with a warning and must be passed to ``load``.
         """
         arguments, excluded = arguments_of(self), set(exclude or ()) - set(include or ())
         beyond = set(include or ()) - arguments.keys()
@@ -57,6 +62,7 @@ class SafeFiles(OffPolicyAlgorithm):
             "class": type(self).__name__,
             "system": get_system_info(print_info=False)[1],
             "n_envs": self.n_envs,
+            "excluded": sorted(arguments.keys() & excluded),
             "arguments": {
                 name: encoder.encode(arguments[name], name)
                 for name in _describable(arguments, excluded)
@@ -67,6 +73,13 @@ class SafeFiles(OffPolicyAlgorithm):
             },
         }
         write_archive(path, content, encoder.arrays)
+
+    def _init_callback(self, callback: MaybeCallback, progress_bar: bool = False) -> BaseCallback:
+        """Say what cannot be saved when learning begins, if a callback is going to save."""
+        made = super()._init_callback(callback, progress_bar)
+        if _saves(made):
+            _describable(arguments_of(self), set())
+        return made
 
     @classmethod
     def load(
@@ -94,7 +107,8 @@ class SafeFiles(OffPolicyAlgorithm):
             print(f"== SAVED MODEL SYSTEM INFO ==\n{content.get('system')}")
         with blaming(path):
             arguments, saved_spaces, state = _decoded(cls, content, arrays, set(changes))
-        arguments |= _checked_changes(cls, path, changes, set(arguments))
+            excluded = set(content.get("excluded", ()))
+        arguments |= _checked_changes(cls, path, changes, arguments.keys() | excluded)
         n_envs = content["n_envs"]
         if env is not None:
             env = cast(VecEnv, cast(Any, cls)._wrap_env(maybe_make_env(env, 0), 0))
@@ -110,6 +124,7 @@ class SafeFiles(OffPolicyAlgorithm):
         with blaming(path):
             model = cast(Any, cls)(env=env, device=device, _init_setup_model=False, **arguments)
             vars(model).update(saved_spaces, n_envs=n_envs)
+            _check_room(model)
             with no_more_weights_than(sum(tensor.numel() for tensor in state["policy"].values())):
                 model._setup_model()
             model.set_state(state)
@@ -162,6 +177,7 @@ class SafeFiles(OffPolicyAlgorithm):
             if buffer is None or buffer.buffer_size != rows:
                 buffer = self._make_buffer(rows * self.n_envs)
             read_buffer(file, buffer)
+        buffer.device = self.device
         self.replay_buffer = buffer
         if truncate_last_traj and isinstance(self.replay_buffer, HerReplayBuffer):
             self.replay_buffer.truncate_last_trajectory()
@@ -182,6 +198,31 @@ class SafeFiles(OffPolicyAlgorithm):
             **options,
         )
         return buffer
+
+
+def _saves(callback: Any) -> bool:
+    """Return whether a callback of SB3 or W&B, or one inside it, saves agents."""
+    places = ("save_path", "best_model_save_path", "model_save_path")
+    inside = [*getattr(callback, "callbacks", ()), getattr(callback, "callback", None)]
+    named = any(getattr(callback, name, None) for name in places)
+    return named or any(_saves(part) for part in inside if part is not None)
+
+
+def _check_room(model: Any) -> None:
+    """Refuse a replay buffer that no machine like this one can fill, before it is made."""
+    space = model.observation_space
+    shapes = get_obs_shape(space)
+    parts = shapes.values() if isinstance(shapes, dict) else [shapes]
+    numbers = sum(math.prod(shape) for shape in parts)
+    if model.replay_buffer_class is FrameReplayBuffer:  # which keeps every frame once
+        numbers //= max(space.shape[0], 1)
+    size = getattr(space.dtype, "itemsize", 1)  # of a dictionary nothing is known
+    needed = model.buffer_size * numbers * size
+    if needed > machine_memory():
+        raise ValueError(
+            f"its replay buffer of {model.buffer_size} needs {needed / 1e9:.3g} GB, this machine "
+            f"has {machine_memory() / 1e9:.3g}; pass a smaller buffer_size to load"
+        )
 
 
 def _describable(arguments: dict[str, Any], excluded: set[str]) -> list[str]:
@@ -244,13 +285,13 @@ def _check_names(what: str, odd: set[str], known: Iterable[str]) -> None:
 
 
 def _checked_changes(
-    cls: type, path: Target, changes: dict[str, Any], stored: set[str]
+    cls: type, path: Target, changes: dict[str, Any], told: set[str]
 ) -> dict[str, Any]:
-    """Require that the changes are arguments, and replace all that the file was saved without."""
+    """Require that the changes are arguments, and replace all that the file cannot tell."""
     known = argument_names(cls)
     unknown = sorted(changes.keys() - known)
     if unknown:
         raise ValueError(f"load can replace {', '.join(sorted(known))}; got {', '.join(unknown)}")
-    for name in sorted(known - stored - changes.keys()):
+    for name in sorted(known - told - changes.keys()):
         raise ValueError(f"{path} was saved without {name}: pass it to load, as {name}=…")
     return changes

@@ -24,8 +24,9 @@ from mviq.agents.diagnostics import DivergenceError
 from mviq.agents.replay import TransitionReplayBuffer, is_array
 from mviq.agents.state import LearningStatus, get_state, set_state
 from mviq.agents.update import Trainer
+from mviq.choices import Form, PolicyMethod
+from mviq.processor import blas_threads_of_torch
 from mviq.tsallis import Family
-from mviq.tsallis.family import Form, PolicyMethod
 
 _ENDINGS: dict[type, LearningStatus] = {KeyboardInterrupt: "stopped", DivergenceError: "diverged"}
 
@@ -181,7 +182,10 @@ class Learner(Trainer):
         self._choose_networks()
         name = type(self).__name__ if tb_log_name is None else tb_log_name
         try:
-            super().learn(steps, callback, log_interval, name, reset_num_timesteps, progress_bar)
+            with blas_threads_of_torch():
+                super().learn(
+                    steps, callback, log_interval, name, reset_num_timesteps, progress_bar
+                )
         except BaseException as error:
             self.status = _ENDINGS.get(type(error), "failed")
             raise

@@ -14,12 +14,17 @@ from torch.optim import Optimizer
 _NUMBERS = ("step", "mu_product")  # of the moments that PyTorch's optimisers keep
 
 
+def uncompiled(policy: Any) -> Any:
+    """Return the policy that ``torch.compile`` was given, whose weights have the usual names."""
+    return getattr(policy, "_orig_mod", policy)
+
+
 def check_weights(policy: Module, given: dict[str, Any]) -> None:
     """Refuse weights that are not those of such a policy.
 
     ``load_state_dict`` would find out about some of it, but after having changed the rest.
     """
-    own = policy.state_dict()
+    own = uncompiled(policy).state_dict()
     odd = sorted(map(str, own.keys() ^ given.keys()))
     if odd:
         raise ValueError(f"the policy has other weights: {', '.join(odd[:3])} missing or unknown")

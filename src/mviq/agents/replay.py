@@ -15,6 +15,7 @@ from stable_baselines3.common.type_aliases import ReplayBufferSamples
 from stable_baselines3.common.vec_env import VecNormalize
 from torch import Tensor
 
+from mviq.agents import kernels
 from mviq.agents.codec import register
 
 Array = np.ndarray[Any, Any]
@@ -70,20 +71,20 @@ class TransitionReplayBuffer(_LeanBuffer):
             return super()._get_samples(batch_inds, env)
         chosen = batch_inds * self.n_envs
         chosen += np.random.randint(0, high=self.n_envs, size=len(batch_inds))  # noqa: NPY002
-        observations, following, actions, rewards, dones, timeouts = (
-            torch.from_numpy(array.reshape(-1, *array.shape[2:]).take(chosen, 0)).to(self.device)
-            for array in (
-                self.observations,
-                self.next_observations,
-                self.actions,
-                self.rewards[..., None],
-                self.dones[..., None],
-                self.timeouts[..., None],
-            )
+        stored = self.observations, self.next_observations, self.actions
+        shapes = [(len(chosen), *array.shape[2:]) for array in stored]
+        found = [np.empty(shape, x.dtype) for shape, x in zip(shapes, stored, strict=True)]
+        numbers = (self.rewards.reshape(-1), self.dones.reshape(-1), self.timeouts.reshape(-1))
+        rewards, dones = np.empty((2, len(chosen), 1), np.float32)
+        ends = self.buffer_size * self.n_envs, len(chosen)
+        whole, part = (
+            tuple(x.reshape(rows, -1).view(np.uint8) for x in arrays)
+            for rows, arrays in zip(ends, (stored, found), strict=True)
         )
-        return ReplayBufferSamples(
-            observations, actions, following, dones * (1 - timeouts), rewards
-        )
+        kernels.gather(whole, *numbers, chosen, part, rewards, dones)
+        observations, following, actions = found
+        arrays = observations, actions, following, dones, rewards
+        return ReplayBufferSamples(*(torch.from_numpy(x).to(self.device) for x in arrays))
 
 
 def is_array(space: spaces.Space[Any]) -> bool:

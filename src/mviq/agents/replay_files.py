@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -13,8 +13,11 @@ import safetensors.numpy
 from gymnasium import spaces
 from safetensors import SafetensorError, safe_open
 from stable_baselines3.common.buffers import ReplayBuffer
+from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
+from torch import Tensor
 
 from mviq.agents.archive import Target, located, with_suffix
+from mviq.agents.codec import Decoder, Encoder
 from mviq.storage import appearing
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -25,6 +28,8 @@ CHUNK_BYTES = 2**26  # read at once, so that filling a buffer needs little memor
 def write_buffer(path: Target, buffer: ReplayBuffer) -> None:
     """Write the arrays of a replay buffer."""
     arrays, numbers = buffer_state(buffer)
+    if _keeps_infos(buffer):
+        arrays["infos"] = _infos_of(buffer)
     metadata = {"kind": type(buffer).__name__, "numbers": json.dumps(numbers)}
     if isinstance(path, str | os.PathLike):
         with appearing(with_suffix(path, ".safetensors")) as partial:
@@ -63,14 +68,16 @@ def read_buffer(path: str | os.PathLike[str], buffer: ReplayBuffer) -> None:
     try:
         with safe_open(located(path, ".safetensors"), "numpy") as stored:
             numbers = _checked_numbers(path, buffer, stored.metadata() or {})
-            _check_arrays(path, stored, arrays, _bounds(buffer))
+            kept = ["infos"] if _keeps_infos(buffer) else []
+            check_arrays(path, stored, arrays, bounds_of(buffer), kept)
+            infos = [_read_infos(path, stored.get_tensor(name), buffer) for name in kept]
             for name, array in arrays.items():
                 for part in _parts(array):
                     array[part] = stored.get_slice(name)[part]
     except SafetensorError as error:
         raise ValueError(f"{path} is not a replay buffer saved by mviq: {error}") from error
-    for name, number in numbers.items():
-        setattr(buffer, name, number)
+    for name, value in [*numbers.items(), *zip(kept, infos, strict=True)]:
+        setattr(buffer, name, value)
 
 
 def buffer_state(buffer: ReplayBuffer) -> tuple[Arrays, dict[str, Any]]:
@@ -89,9 +96,51 @@ def _arrays_of(buffer: ReplayBuffer) -> Arrays:
         parts = value.items() if isinstance(value, dict) else [("", value)]
         arrays |= {f"{name}.{k}".rstrip("."): v for k, v in parts if isinstance(v, np.ndarray)}
     for name in [name for name, array in arrays.items() if array.dtype.hasobject]:
-        if any(arrays.pop(name).flat):
+        if any(arrays.pop(name).flat) and not (name == "infos" and _keeps_infos(buffer)):
             raise ValueError(f"{name} of the replay buffer holds objects, so it cannot be saved")
     return arrays
+
+
+class _InfoEncoder(Encoder):
+    """Keeps arrays in the tree: those of info dictionaries are small, and there are many."""
+
+    def _array(self, value: Any, path: str) -> Any:
+        ((tag, _),) = super()._array(value, path).items()
+        self.arrays.clear()
+        array = np.asarray(value.detach().cpu() if isinstance(value, Tensor) else value)
+        return {tag: [array.dtype.str, list(array.shape), array.tobytes().hex()]}
+
+
+class _InfoDecoder(Decoder):
+    def _array(self, tag: str, content: Any, path: str) -> Any:
+        name, shape, digits = content
+        self.arrays = {path: np.frombuffer(bytes.fromhex(digits), np.uint8)}
+        return super()._array(tag, [name, shape], path)
+
+
+def _keeps_infos(buffer: ReplayBuffer) -> bool:
+    return isinstance(buffer, HerReplayBuffer) and buffer.copy_info_dict
+
+
+def _infos_of(buffer: Any) -> np.ndarray[Any, Any]:
+    """Return the info dictionaries of a ``HerReplayBuffer`` as the bytes of a JSON text."""
+    tree = _InfoEncoder().encode(buffer.infos.tolist(), "infos")
+    return np.frombuffer(json.dumps(tree, allow_nan=False).encode(), np.uint8)
+
+
+def _read_infos(path: Any, text: np.ndarray[Any, Any], buffer: Any) -> np.ndarray[Any, Any]:
+    """Return the info dictionaries of a file, or say that they are none."""
+    infos = np.empty(buffer.infos.shape, object)
+    try:
+        rows = _InfoDecoder({}).decode(json.loads(text.tobytes()), "infos")
+        for i, j in np.ndindex(infos.shape):
+            infos[i, j] = rows[i][j]
+        good = len(rows) == len(infos) and all(type(info) is dict for info in infos.flat)
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+        raise ValueError(f"{path}: infos cannot be read: {error!s:.80}") from error
+    if not good:
+        raise ValueError(f"{path}: infos must be one dictionary for each step")
+    return infos
 
 
 def _checked_numbers(
@@ -102,8 +151,17 @@ def _checked_numbers(
         raise ValueError(f"{path} holds a {kind}, the agent has a {own}")
     try:
         numbers = json.loads(metadata["numbers"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"{path} does not say how full the replay buffer is") from error
+    check_numbers(path, buffer, numbers)
+    return {name: numbers[name] for name in buffer_state(buffer)[1]}
+
+
+def check_numbers(path: Any, buffer: ReplayBuffer, numbers: Any) -> None:
+    """Refuse numbers that do not say how full a buffer is."""
+    try:
         pos, full, forgotten = numbers["pos"], numbers["full"], numbers.get("forgotten", 0)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} does not say how full the replay buffer is") from error
     size = buffer.buffer_size
     if type(pos) is not int or type(full) is not bool or not 0 <= pos < size:
@@ -111,12 +169,13 @@ def _checked_numbers(
     most = max((size if full else pos) - 1, 0)
     if type(forgotten) is not int or not 0 <= forgotten <= most:
         raise ValueError(f"{path}: forgotten must be at most {most}, got {forgotten!r:.20}")
-    return {name: numbers[name] for name in buffer_state(buffer)[1]}
 
 
-def _check_arrays(path: Any, stored: Any, arrays: Arrays, bounds: Bounds) -> None:
-    """Check all of a file before any of it is used."""
-    odd = sorted(arrays.keys() ^ set(stored.keys()))
+def check_arrays(
+    path: Any, stored: Any, arrays: Arrays, bounds: Bounds, others: Collection[str] = ()
+) -> None:
+    """Check all of a file, but for those that have other sizes, before any of it is used."""
+    odd = sorted({*arrays, *others} ^ set(stored.keys()))
     if odd:
         raise ValueError(f"{path}: {', '.join(odd)} missing or unknown")
     for name, array in arrays.items():
@@ -127,14 +186,17 @@ def _check_arrays(path: Any, stored: Any, arrays: Arrays, bounds: Bounds) -> Non
                 f"{path}: {name} is {shape} of {kind}, expected {array.shape} of {array.dtype}"
             )
     for name in bounds.keys() & arrays.keys():
-        low, high = bounds[name]
         for part in _parts(arrays[name]):
-            values = stored.get_slice(name)[part]
-            if not ((low <= values) & (values <= high)).all():
-                raise ValueError(f"{path}: {name} must be between {low} and {high}")
+            check_bounds(f"{path}: {name}", stored.get_slice(name)[part], *bounds[name])
 
 
-def _bounds(buffer: ReplayBuffer) -> Bounds:
+def check_bounds(what: str, values: Any, low: int, high: int) -> None:
+    """Refuse values that are not between two bounds."""
+    if not ((low <= values) & (values <= high)).all():
+        raise ValueError(f"{what} must be between {low} and {high}")
+
+
+def bounds_of(buffer: ReplayBuffer) -> Bounds:
     """Return the bounds of the arrays that others are indexed with, or that are switches."""
     last = buffer.buffer_size - 1
     bounds: Bounds = {"dones": (0, 1), "timeouts": (0, 1)}

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from stable_baselines3.common.logger import Logger
 
 from mviq.agents.arguments import LARGEST, Rule, number, whole
-from mviq.agents.parameters import check_moments, check_weights, load_moments
+from mviq.agents.parameters import check_moments, check_weights, load_moments, uncompiled
 
 LearningStatus = Literal["new", "learning", "finished", "stopped", "diverged", "failed"]
 _STATUSES = get_args(LearningStatus)
@@ -66,7 +66,7 @@ def get_state(agent: Any) -> dict[str, Any]:
     episodes = agent.ep_info_buffer or ()  # without their times, and a Monitor's keywords
     state = {name: getattr(agent, name) for name in (*_COUNTERS, *LAST, "_replayed")}
     state |= {
-        "policy": dict(agent.policy.state_dict()),
+        "policy": dict(uncompiled(agent.policy).state_dict()),
         "optimizer": agent.policy.optimizer.state_dict()["state"],
         "ep_info_buffer": [{"r": episode["r"], "l": episode["l"]} for episode in episodes],
         "ep_success_buffer": list(agent.ep_success_buffer or ()),
@@ -92,7 +92,7 @@ def set_state(agent: Any, state: dict[str, Any]) -> None:
     """Check a state and give it to an agent."""
     check_state(agent, state)
     state = deepcopy(state)
-    agent.policy.load_state_dict(state["policy"])
+    uncompiled(agent.policy).load_state_dict(state["policy"])
     load_moments(agent.policy.optimizer, state["optimizer"])
     vars(agent).update({name: state[name] for name in (*_COUNTERS, *LAST)})
     agent._replayed = _on(agent.device, state["_replayed"])

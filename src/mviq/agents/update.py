@@ -21,47 +21,11 @@ from torch import Tensor, nn
 from mviq.agents.compiled import fingerprint, make_networks
 from mviq.agents.diagnostics import DivergenceError, policy_diagnostics, target_residual
 from mviq.agents.networks import AutogradNetwork, Network, has_mask
+from mviq.agents.targets import bellman_target, mean_outcome
 from mviq.processor import quick_arithmetic
-from mviq.tsallis import Evaluation, Family, expectation
+from mviq.tsallis import Family
 
 DIAGNOSE_EVERY = 100  # updates; often enough for a curve, too seldom to cost anything
-
-
-def bellman_target(
-    family: Family,
-    rewards: Tensor,
-    actions: Tensor,
-    terminated: Tensor,
-    discounts: Tensor | float,
-    next_outcomes: Tensor,
-    outcomes: Tensor | None = None,
-) -> Tensor:
-    """Return the targets y of the outcomes at (s, a), of shape (batch, outcomes).
-
-    ``next_outcomes`` and ``outcomes`` (batch, outcomes, actions) are the target network's z at s'
-    and s; a family without Munchausen term needs none at s. The other tensors have shape
-    (batch, 1). ``terminated`` is d: a truncated episode has a future. With n-step returns
-    ``rewards`` are the returns, ``discounts`` γⁿ and s' the state n steps on.
-    """
-    after = family.evaluate(mean_outcome(next_outcomes))
-    values = after.soft_maximum.unsqueeze(1)
-    if next_outcomes.shape[1] > 1:  # of every outcome by itself
-        values = expectation(after.policy.unsqueeze(1), next_outcomes)
-    future = family.bootstrap(Evaluation(after.policy, values, after.entropy.unsqueeze(1)))
-    target = rewards + discounts * (1 - terminated) * future
-    if family.munchausen_alpha == 0:
-        return target
-    if outcomes is None:
-        raise ValueError(
-            f"munchausen_alpha = {family.munchausen_alpha:g} needs the outcomes at s, got None"
-        )
-    q_values = mean_outcome(outcomes)
-    return target + family.munchausen(q_values, family.evaluate(q_values)).gather(1, actions)
-
-
-def mean_outcome(outcomes: Tensor) -> Tensor:
-    """Return the action values (batch, actions) of outcomes (batch, outcomes, actions)."""
-    return outcomes.squeeze(1) if outcomes.shape[1] == 1 else outcomes.mean(1)
 
 
 def _are_finite(numbers: Any) -> bool:
@@ -143,7 +107,7 @@ class Trainer(OffPolicyAlgorithm):
 
     def _check(self, what: str, x: Tensor | float, limit: float, batch: Any) -> None:
         """Stop learning if a number is NaN, infinite or beyond a limit."""
-        size = x if isinstance(x, float) else torch.linalg.vector_norm(x, math.inf).item()
+        size = x if isinstance(x, float) else max(abs(y.item()) for y in torch.aminmax(x))
         if not (size <= limit and math.isfinite(size)):
             self._diverge(what, x, size, limit, batch)
 

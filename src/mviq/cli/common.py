@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mviq.messages import did_you_mean
+from mviq.messages import did_you_mean, error_line
 
 _NEGATIVE_LIST = re.compile(r"-(\d|\.\d|inf)[^=]*,", re.IGNORECASE)
 
@@ -23,13 +24,25 @@ def tolerating_closed_output() -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()
-    except OSError:
+    except (OSError, SystemExit):  # rich makes the second of a closed pipe
         discard_output()
 
 
 def discard_output() -> None:
     """Send standard output nowhere, so that Python does not fail to flush it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def open_missing_streams() -> None:
+    """Open closed standard streams to nowhere: the next file opened would take their number."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w"))  # noqa: SIM115
 
 
 def _with_negative_values(arguments: Sequence[str]) -> list[str]:
@@ -64,7 +77,7 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where help is, and exit with 2."""
-        self.exit(2, f"{self.prog}: {message} (try '{self.prog} --help')\n")
+        self.exit(2, f"{self.prog}: {error_line(message)} (try '{self.prog} --help')\n")
 
 
 def add_run_argument(parser: argparse.ArgumentParser) -> None:
@@ -72,6 +85,12 @@ def add_run_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "path", type=Path, metavar="RUN", help="its directory, or the beginning of its name"
     )
+
+
+def table_console(piped: int, markup: bool = True) -> Console:
+    """Return a console for tables; where there is no terminal, it has so many columns."""
+    known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(markup=markup, highlight=False, width=None if known else piped)
 
 
 def text_table(
@@ -88,7 +107,7 @@ def text_table(
     table = Table(**style)
     for title in columns:
         if title in left:
-            table.add_column(title, overflow="fold")
+            table.add_column(Text(title), overflow="fold")
         else:
             table.add_column(Text(title), justify="right", no_wrap=no_wrap)
     for row in rows:

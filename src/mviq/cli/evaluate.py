@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from mviq.cli.common import add_run_argument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from mviq.agents import Agent
     from mviq.runs.config import Config
@@ -55,14 +57,19 @@ def open_agent(options: argparse.Namespace) -> "tuple[RunDirectory, Config, Agen
     directory = find_run(options.path)
     config = directory.config()
     check_config(config)
-    final = options.model == "final" or (options.model is None and directory.model.is_file())
-    file = directory.model if final else directory.best_model
-    if not file.is_file():
-        raise ValueError(f"{options.path} has no {file.name} yet")
-    agent = load_trained_agent(config, file)
+    agent = load_trained_agent(config, model_file(directory, options.model))
     last = agent.num_timesteps + 1  # other episodes than those of training's own evaluations
     seed = seed_of(config.seed, last) if options.seed is None else options.seed
     return directory, config, agent, seed
+
+
+def model_file(directory: "RunDirectory", model: str | None) -> "Path":
+    """Return the file of the final or best agent; by default the final one if there is one."""
+    final = model == "final" or (model is None and directory.model.is_file())
+    file: Path = directory.model if final else directory.best_model
+    if not file.is_file():
+        raise ValueError(f"{directory.path} has no {file.name} yet")
+    return file
 
 
 def run(options: argparse.Namespace) -> int:
@@ -109,7 +116,8 @@ def described(episodes: "Sequence[Episode]") -> dict[str, Any]:
 def _print_table(config: "Config", steps: int, results: dict[str, dict[str, Any]]) -> None:
     episodes = len(results["greedy"]["returns"])
     title = f"{config.env}, {config.algorithm}, q = {config.q:g}: {episodes} episodes, step {steps}"
-    table = Table("acting", "mean return", "95 % interval", "median", "min", "max", title=title)
+    table = Table("acting", "mean return", "95 % interval", "median", "min", "max")
+    table.title = Text(title)
     for way, row in results.items():
         cells = [f"{row[name]:.2f}" for name in ("median", "min", "max")]
         interval = "–" if row["low"] is None else f"{row['low']:.2f} to {row['high']:.2f}"

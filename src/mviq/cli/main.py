@@ -8,13 +8,15 @@ from importlib import import_module
 from importlib.metadata import version
 from io import TextIOWrapper
 
-from mviq.cli.common import OneLineParser, discard_output
+from mviq.cli.common import OneLineParser, discard_output, open_missing_streams
+from mviq.messages import error_line
 
 COMMANDS = {
     "train": "train an agent, or continue a run that was interrupted",
     "resume": "continue a run exactly where it was",
     "evaluate": "play episodes with the agent of a run and print its returns",
     "watch": "see the agent of a run play, in a window or as a film",
+    "export": "make a folder of the agent of a run to publish: model, card, film",
     "study": "run many runs from one file, or see how far they are",
     "solve": "solve a finite MDP by any algorithm of the family",
     "verify": "check every theorem of the paper numerically",
@@ -30,6 +32,7 @@ MVI(q): Munchausen value iteration regularised by the Tsallis Kullback-Leibler d
   mviq train CartPole-v1 --q 2    train an agent; the same command continues the run exactly
   mviq evaluate RUN               play 100 episodes with it
   mviq watch RUN                  see it play
+  mviq export RUN                 a folder to publish: model, card with scores, film
   mviq study run FILE             many runs from one file, as many at once as there are cores
   mviq solve FrozenLake-v1 --q 2  solve a finite MDP, see how it converges
   mviq verify                     check every theorem of the paper numerically
@@ -63,25 +66,53 @@ def build_parser(arguments: Sequence[str]) -> OneLineParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a terminal without π shows a question mark
             stream.reconfigure(errors="replace")
     given = sys.argv[1:] if arguments is None else arguments
+    try:
+        return _said(_called(given))
+    except SystemExit as end:  # of --help, a wrong argument, or somebody's own part of a run
+        if isinstance(end.code, str):
+            raise
+        raise SystemExit(_said(int(end.code or 0))) from None
+
+
+def _said(code: int) -> int:
+    """Return the exit code once standard output has taken everything; 2 if it cannot."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        discard_output()
+        if code == 0 and not isinstance(error, BrokenPipeError):
+            _complain(f"cannot write to standard output: {error.strerror}")
+            return 2
+    return code
+
+
+def _complain(text: str) -> None:
+    with suppress(OSError):  # nobody may be there to read it
+        print(f"mviq: {error_line(text)}", file=sys.stderr)
+
+
+def _called(given: Sequence[str]) -> int:
     options = build_parser(given).parse_args(given)
     try:
         return int(options.run(options) or 0)
-    except BrokenPipeError:  # the reader, such as head, has had enough
-        discard_output()
+    except (BrokenPipeError, SystemExit) as end:  # rich makes the second of the first
+        if not isinstance(end if isinstance(end, OSError) else end.__context__, BrokenPipeError):
+            raise
+        discard_output()  # the reader has had enough
         return 0
     except KeyboardInterrupt:
-        print("mviq: interrupted", file=sys.stderr)
+        _complain("interrupted")
         return 130
     except Exception as error:
         message = _explanation(error)
         if message is None or os.environ.get("MVIQ_TRACEBACK"):
             raise
-        with suppress(OSError):  # nobody may be there to read it
-            print(f"mviq: {given[0]}: {message}", file=sys.stderr)
+        _complain(f"{given[0]}: {message}")
         return 2
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,7 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_options_of_studies(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("artefacts that are studies")
     add = group.add_argument
-    scale = "smoke: a minute; small: about an hour on two cores (default); full: the paper's"
+    scale = (
+        "smoke: a minute; small: about an hour on two cores (the default where there is one); "
+        "night: several hours; full: the paper's"
+    )
     add("--scale", choices=SCALES, help=scale)
     studies = "where the studies are (studies)"
     add("--studies", type=Path, metavar="DIR", help=studies)
@@ -102,8 +106,8 @@ def _make(artefact: Artefact, options: argparse.Namespace) -> int:
     from mviq.storage import check_writable
 
     check_writable(_place(artefact, options))
-    with counting(f"making {artefact.name}"):
-        made = artefact.make()
+    with nullcontext() if artefact.minutes else counting(f"making {artefact.name}"):
+        made = artefact.make()  # what takes minutes shows how far it is by itself
     _write(artefact, made, options)
     return 0
 
@@ -117,7 +121,7 @@ def _study(artefact: Artefact, experiment: Experiment, options: argparse.Namespa
     from mviq.studies.study_directory import StudyDirectory
     from mviq.studies.study_file import study_from
 
-    scale, parent = _scale(options), options.studies or Path("studies")
+    scale, parent = _scale(experiment, options), options.studies or Path("studies")
     for place in (_place(artefact, options), parent):
         check_writable(place)
     how = Options(quiet=options.quiet, measure=scale != "smoke", **engine_options(options))
@@ -136,12 +140,13 @@ def _study(artefact: Artefact, experiment: Experiment, options: argparse.Namespa
     return 0 if all(ended) else 1
 
 
-def _scale(options: argparse.Namespace) -> StudyScale:
-    return options.scale or "small"
+def _scale(experiment: Experiment, options: argparse.Namespace) -> StudyScale:
+    return options.scale or ("small" if "small" in experiment.scales else "night")
 
 
 def _place(artefact: Artefact, options: argparse.Namespace) -> Path:
-    own = artefact.name if artefact.experiment is None else f"{artefact.name}-{_scale(options)}"
+    name, experiment = artefact.name, artefact.experiment
+    own = name if experiment is None else f"{name}-{_scale(experiment, options)}"
     return options.out or Path("out") / own
 
 
@@ -167,8 +172,10 @@ def _list_artefacts() -> None:
 
 def _cost(artefact: Artefact) -> str:
     if artefact.experiment is None:
-        return "seconds"
-    return "\n".join(f"{scale}: {artefact.experiment.cost(scale)}" for scale in SCALES)
+        return f"{artefact.minutes} minutes" if artefact.minutes else "seconds"
+    return "\n".join(
+        f"{scale}: {artefact.experiment.cost(scale)}" for scale in artefact.experiment.scales
+    )
 
 
 def report(artefact: Artefact, made: "Reproduction", paths: Sequence[Path]) -> None:

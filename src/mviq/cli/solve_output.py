@@ -3,20 +3,28 @@
 import argparse
 import io
 import math
-import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.columns import Columns
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from mviq.cli.common import text_table
+from mviq.cli.common import table_console, text_table
 from mviq.drawing.panels import csv_bytes
 from mviq.drawing.style import render
 from mviq.storage import json_bytes
 from mviq.tabular import MDP, Algorithm, Diagnostics, Record, Solution
 from mviq.tabular.plots import convergence_figure, policy_figure
 
+COLUMNS = (
+    *("q", "status", "iterations", "greedy value", "policy value", "residual", "seconds"),
+    *("entropy", "support", "action gap", "R_q"),
+)
+"""The most important ones first: a narrow terminal leaves out the last."""
 _ARROWS = {(0, -1): "←", (1, 0): "↓", (0, 1): "→", (-1, 0): "↑"}
 
 
@@ -45,18 +53,17 @@ class Job:
 
 def show_job(job: Job) -> None:
     """Print the table, and for a map the greedy actions."""
-    console = Console() if sys.stdout.isatty() else Console(width=140)
-    console.print(f"{job.mdp!r}, {job.options.algorithm}", highlight=False)
-    columns = (
-        *("q", "status", "iterations", "residual", "‖Q − Q*‖∞", "greedy value", "policy value"),
-        *("entropy", "support", "action gap", "R_q", "seconds"),
-    )
+    console = table_console(piped=140, markup=False)  # names of MDPs come from files
+    console.print(f"{job.mdp!r}, {job.options.algorithm}")
     rows = [_row(job, label, run) for label, run in job.runs.items()]
-    console.print(text_table(columns, rows, left=["status"]))
+    table, left_out = _fitting(rows, console)
+    console.print(table)
+    if left_out:
+        console.print(f"in a wider terminal also: {', '.join(left_out)}", style="dim")
     if job.optimum is not None:
-        console.print(f"optimal value from the start: {job.optimum:.6g}", highlight=False)
+        console.print(f"optimal value from the start: {job.optimum:.6g}")
     for label, run in job.runs.items():
-        console.print(f"{label}: {run.status.value}, {run.reason}", highlight=False)
+        console.print(f"{label}: {run.status.value}, {run.reason}")
     if job.mdp.grid is not None and job.mdp.grid.shape[1] <= 60:
         _show_maps(job, console)
     out = job.options.out
@@ -64,34 +71,48 @@ def show_job(job: Job) -> None:
         console.print("add --out DIR for the convergence plot and files to read", style="dim")
     else:
         names = ", ".join(sorted(path.name for path in out.iterdir()))
-        console.print(f"written to {out}: {names}", highlight=False, soft_wrap=True)
+        console.print(f"written to {out}: {names}", soft_wrap=True)
+
+
+def _fitting(rows: list[list[str]], console: Console) -> tuple[Table, list[str]]:
+    """Return a table of the first columns that fit into a terminal, and which do not."""
+    unlimited = console.options.update(max_width=1_000)
+    for shown in range(len(COLUMNS), 1, -1):
+        cells = [row[:shown] for row in rows]
+        table = text_table(COLUMNS[:shown], cells, left=["status"], box=SIMPLE_HEAD, pad_edge=False)
+        if console.measure(table, options=unlimited).maximum <= console.width:
+            break
+    return table, list(COLUMNS[shown:])
 
 
 def _row(job: Job, label: str, run: Solution) -> list[str]:
     last = run.history[-1]
-    numbers = (
-        last.distance_to_optimum, last.greedy_value, last.policy_value, last.entropy,
-        last.support_size, last.action_gap, last.munchausen_residual,
-    )  # fmt: skip
+    values = (last.greedy_value, last.policy_value)
+    measures = (last.entropy, last.support_size, last.action_gap, last.munchausen_residual)
     return [
         label.removeprefix("q = "),
         run.status.value,
         str(run.iterations),
+        *map(_number, values),
         f"{last.bellman_residual:.2e}",
-        *("–" if math.isnan(number) else f"{number:.4g}" for number in numbers),
         f"{job.seconds[label]:.2f}",
+        *map(_number, measures),
     ]
 
 
+def _number(number: float) -> str:
+    return "–" if math.isnan(number) else f"{number:.4g}"
+
+
 def _show_maps(job: Job, console: Console) -> None:
-    """Print the greedy actions as arrows."""
-    grid = job.mdp.grid
+    """Print the greedy actions as arrows, the maps side by side where there is room."""
+    grid, maps = job.mdp.grid, []
     assert grid is not None
     for label, run in job.runs.items():
         arrows = np.array([_ARROWS.get(move, "?") for move in grid.moves])[run.greedy]
         tiles = np.where(job.mdp.terminal, list(grid.letters), arrows).reshape(grid.shape)
-        console.print(f"\n{label}", highlight=False)
-        console.print("\n".join(" ".join(row) for row in tiles), highlight=False, markup=False)
+        maps.append(Text("\n".join([label, *(" ".join(row) for row in tiles)])))
+    console.print(Columns(maps, padding=(0, 4)))
 
 
 def job_files(job: Job) -> dict[str, bytes]:

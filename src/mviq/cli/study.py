@@ -47,7 +47,7 @@ has been extended by is added.
   mviq study run cartpole.yaml --only 'MVI*' --only 'seed 0'
   mviq study run studies/cartpole --retry-failed
 
-Exit code: 0 all runs have finished, 1 some failed or diverged, 2 wrong input, 130 stopped.
+Exit code: 0 all runs have finished, 1 some have not, 2 wrong input, 130 stopped.
 """
 
 

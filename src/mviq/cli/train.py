@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mviq.cli.common import tolerating_closed_output
 from mviq.runs import presets, settings
 
 if TYPE_CHECKING:  # the real imports wait until the command runs: help must not load torch
@@ -81,9 +82,11 @@ def to_the_end(
     try:
         result = session(DisplayReporter(quiet=quiet))
     except (Stopped, KeyboardInterrupt) as stop:
-        print(f"{str(stop) or 'interrupted'}; continue with: mviq resume {directory.path}")
+        with tolerating_closed_output():
+            print(f"{str(stop) or 'interrupted'}; continue with: mviq resume {directory.path}")
         return 130
-    print(f"{'already ' * already}{result.status} after {result.steps} steps: {directory.path}")
-    if result.message:
-        print(result.message)
+    with tolerating_closed_output():
+        print(f"{'already ' * already}{result.status} after {result.steps} steps: {directory.path}")
+        if result.message:
+            print(result.message)
     return 0 if result.status == "finished" else 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from mviq.cli.common import text_table
+from mviq.cli.common import text_table, tolerating_closed_output
 from mviq.cli.engines import add_session_options, session_options
 from mviq.studies.study_directory import StudyDirectory
 from mviq.studies.tuning.search_file import Search, read_search, with_trials
@@ -89,11 +89,12 @@ def _search(search: Search, directory: StudyDirectory, options: "Options", judge
         outcome = tune(search, directory, options, engine, judge)
     place = directory.path / "tuning"
     paths = write_files(tuning_files(outcome), place, force=True)
-    _print(outcome, place)
-    for path in paths:
-        print(path)
-    if outcome.stopped:
-        print(f"continue with: mviq study tune {directory.path}")
+    with tolerating_closed_output():
+        _print(outcome, place)
+        for path in paths:
+            print(path)
+        if outcome.stopped:
+            print(f"continue with: mviq study tune {directory.path}")
     return outcome.exit_code
 
 

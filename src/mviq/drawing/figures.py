@@ -59,8 +59,17 @@ def panel_grid(
     return figure, list(axes[:count])
 
 
-def heat_map(axes: Axes, values: Floats, columns: Sequence[str], rows: Sequence[str]) -> AxesImage:
-    """Draw values ``(rows, columns)``, the first row at the bottom; a missing one is a dash."""
+def heat_map(
+    axes: Axes,
+    values: Floats,
+    columns: Sequence[str],
+    rows: Sequence[str],
+    texts: Sequence[Sequence[str]] | None = None,
+) -> AxesImage:
+    """Draw values ``(rows, columns)``, the first row at the bottom; a missing one is a dash.
+
+    ``texts`` are what to write there instead of the values.
+    """
     drawn = axes.imshow(values, origin="lower", aspect="auto", cmap="viridis")
     axes.grid(False)
     axes.set_xticks(range(len(columns)), columns)
@@ -68,7 +77,8 @@ def heat_map(axes: Axes, values: Floats, columns: Sequence[str], rows: Sequence[
     known = values[~np.isnan(values)]
     middle = (known.min() + known.max()) / 2 if known.size else 0.0
     for (row, column), value in np.ndenumerate(values):
-        text = "–" if np.isnan(value) else f"{value:.3g}"
+        number = "–" if np.isnan(value) else f"{value:.3g}"
+        text = number if texts is None else texts[row][column]
         colour = "white" if value <= middle else "black"
         axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=8)
     return drawn

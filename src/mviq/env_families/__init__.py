@@ -5,6 +5,7 @@ Reports and the command line's help read it too, so it imports no learning libra
 own modules are loaded when it is made.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -23,6 +24,10 @@ class EnvFamily(NamedTuple):
     plugin: bool = False  # whether Gymnasium knows the ids only once the package is imported
     references: Mapping[str, Reference] = {}  # scores of random and of human play by game
     affixes: str = ""  # a regular expression for what an id has besides the game
+    returns: tuple[float, float] = (
+        -math.inf,
+        math.inf,
+    )  # of an episode
 
     def game(self, env_id: str) -> str:
         """Return the game of an id as ``references`` names it."""
@@ -38,7 +43,12 @@ MINATAR_GAMES = {
 }
 STEP_LIMIT = 27_000  # Atari's usual 108 000 frames at four frames a step; the games have none
 MINATAR = EnvFamily(
-    "MinAtar/", "minatar", "minatar", {"minatar": "minatar"}, package="mviq.envs.minatar"
+    "MinAtar/",
+    "minatar",
+    "minatar",
+    {"minatar": "minatar"},
+    package="mviq.envs.minatar",
+    returns=(0.0, math.inf),
 )
 ATARI = EnvFamily(
     "ALE/|.*NoFrameskip",
@@ -59,8 +69,9 @@ BOX2D = EnvFamily(
 )
 OTHER = EnvFamily("", "general")
 FAMILIES = (
-    EnvFamily(r"CartPole-v\d+$", "gym"),
-    EnvFamily(r"Acrobot-v\d+$", "gym-acrobot"),
+    EnvFamily(r"CartPole-v\d+$", "gym", returns=(0.0, 500.0)),
+    EnvFamily(r"Acrobot-v\d+$", "gym-acrobot", returns=(-500.0, 0.0)),
+    EnvFamily(r"MountainCar-v0$", "general", returns=(-200.0, 0.0)),
     *(BOX2D, MINATAR, ATARI, OTHER),
 )
 """The first whose expression matches an id is the family of the environment."""

@@ -1,5 +1,6 @@
 """Create any environment by its Gymnasium id."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,6 +23,7 @@ def make(
     protocol: str | None = None,
     evaluation: bool = False,
     backend: Backend = "auto",
+    wrappers: Sequence[type[gym.Wrapper[Any, Any, Any, Any]]] = (),
     **options: Any,
 ) -> VecEnv:
     """Return environments as a Stable-Baselines3 ``VecEnv`` that records episode returns.
@@ -34,6 +36,7 @@ def make(
     :param evaluation: for Atari: full games and raw scores, otherwise by the protocol
     :param backend: for Atari: vector (ale-py's C++), wrappers (Stable-Baselines3's Python), or
         auto, the faster one that can follow the protocol
+    :param wrappers: put around each environment, the first one innermost; not for Atari
     :param options: passed on to the environment, such as ``render_mode="rgb_array"``
 
     >>> env = make("CartPole-v1", 2, seed=0)
@@ -50,7 +53,9 @@ def make(
             raise ValueError(f"protocol and backend are for Atari; {env_id} is another environment")
         # Made here and not by Stable-Baselines3, which makes every environment ready to be drawn:
         # LunarLander takes seven times as long then.
-        return make_vec_env(partial(gym.make, env_id, **options), n_envs, seed=seed)
+        return make_vec_env(partial(_wrapped, env_id, wrappers, **options), n_envs, seed=seed)
+    if wrappers:
+        raise ValueError(f"wrappers are not for Atari, which follows a protocol; got {env_id}")
     name = "sb3" if protocol is None else protocol
     if name not in PROTOCOLS:
         raise ValueError(f"protocol must be one of {', '.join(PROTOCOLS)}, got {protocol!r}")
@@ -58,6 +63,13 @@ def make(
     if evaluation:
         chosen = replace(chosen, life_loss=False, clip_reward=False)
     return make_atari(game, n_envs, chosen, seed, backend, **options)
+
+
+def _wrapped(env_id: str, wrappers: Sequence[Any], **options: Any) -> gym.Env[Any, Any]:
+    env: gym.Env[Any, Any] = gym.make(env_id, **options)
+    for wrapper in wrappers:
+        env = wrapper(env)
+    return env
 
 
 def _check_number(name: str, value: Any, least: int) -> None:

@@ -4,11 +4,13 @@ import difflib
 import importlib
 import re
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 import gymnasium as gym
 
 from mviq.env_families import ATARI, FAMILIES, OTHER, EnvFamily, family_of
+from mviq.messages import one_line
 
 _SUGGESTIONS, _CUTOFF = 3, 0.6
 
@@ -48,7 +50,7 @@ def check_known(env_id: Any) -> None:
         raise ValueError(f"env_id must be a Gymnasium id such as 'CartPole-v1', got {env_id!r}")
     module, _, name = env_id.rpartition(":")
     if module:
-        _import(module, env_id)
+        import_for(module, env_id)
     _register_plugins()
     if _can_be_made(name):
         return
@@ -63,13 +65,16 @@ def check_known(env_id: Any) -> None:
     raise ValueError(f"there is no environment {name!r}{hint}{more}")
 
 
-def _import(module: str, env_id: str) -> None:
-    """Import the module that registers an environment, as Gymnasium does for module:Env-v0."""
+def import_for(module: str, path: str) -> ModuleType:
+    """Return the module of a path such as module:Env-v0, or say that it is not there."""
     try:
-        importlib.import_module(module)
+        return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        missing = f"there is no module {error.name!r}, which {env_id!r} needs"
+        missing = f"there is no module {error.name!r}, which {path!r} needs"
         raise ValueError(f"{missing}: install it, or name its directory in PYTHONPATH") from error
+    except Exception as error:  # whatever the module does wrong, or a name such as ".relative"
+        said = f"{module!r} cannot be imported, which {path!r} needs"
+        raise ValueError(f"{said}: {type(error).__name__} {one_line(error)}") from error
 
 
 def _closest(wanted: str, known: list[str]) -> list[str]:

@@ -22,6 +22,8 @@ class Artefact:
     maker: str
     """Module and function that draw it, of nothing or of the runs of its experiment."""
     experiment: Experiment | None = None
+    minutes: int = 0
+    """What it takes without an experiment; 0 for less than one."""
 
     def make(self, *data: Any) -> "Reproduction":
         """Compute and draw it; an artefact with an experiment needs the data of its study."""
@@ -102,11 +104,25 @@ _ALL = (
         "printed_tables:second",
     ),
     Artefact(
+        "when-q-helps",
+        "ours: regret of value iteration with errors, over noise, temperature, α, form and q",
+        "a Tsallis KL divergence weights down errors that are far off, where KL averages all alike",
+        "when_q_helps:make",
+        minutes=2,
+    ),
+    Artefact(
         "sweep",
         "MVI(2) on Asterix and Seaquest over α and τ",
         "α = 0.9, τ = 10 is the best",
         "alpha_tau_sweep:make",
         experiments.SWEEP,
+    ),
+    Artefact(
+        "minatar-q",
+        "ours: MVI(q) on Asterix and Breakout of MinAtar, q = 1 to ∞, at two temperatures",
+        "q = 2 does better than q = 1 at the same settings",
+        "minatar_q:make",
+        experiments.MINATAR_Q,
     ),
 )
 ARTEFACTS = {artefact.name: artefact for artefact in _ALL}

@@ -1,7 +1,8 @@
-"""The paper's experiments as studies, each at three scales: the data, and nothing but the data.
+"""The paper's experiments as studies, each at several scales: the data, and nothing but the data.
 
-``full`` is the paper's own scale; ``smoke`` is there to see that everything works. Where the paper
-is silent the choice is ours and said here.
+``full`` is the paper's own scale; ``smoke`` is there to see that everything works; ``night`` is
+the paper's protocol on MinAtar, for a night on a small machine. Where the paper is silent the
+choice is ours and said here.
 """
 
 import math
@@ -11,9 +12,12 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from mviq.env_families import MINATAR, MINATAR_GAMES, family_of
 
-StudyScale: TypeAlias = Literal["smoke", "small", "full"]
+StudyScale: TypeAlias = Literal["smoke", "small", "night", "full"]
 SCALES: tuple[StudyScale, ...] = get_args(StudyScale)
-TIMES = "smoke takes about a minute, small about an hour on two cores; full is for a cluster"
+TIMES = (
+    "smoke takes about a minute, small about an hour on two cores, night several hours; full is "
+    "for a cluster"
+)
 
 GAMES = (
     *("Alien", "Amidar", "Assault", "Asterix", "Asteroids", "BankHeist", "BattleZone"),
@@ -41,6 +45,8 @@ class Experiment:
 
     def at(self, scale: StudyScale) -> dict[str, Any]:
         """Return the study at a scale, as a study file has it."""
+        if scale not in self.scales:
+            raise ValueError(f"--scale must be one of {', '.join(self.scales)}, got {scale!r}")
         own = self.scales[scale]
         settings = {**self.common.get("settings", {}), **own.get("settings", {})}
         return {"name": f"{self.name}-{scale}", **self.common, **own, "settings": settings}
@@ -62,7 +68,8 @@ class Experiment:
         """
         study = self.at(scale)
         points = math.prod(map(len, study.get("grid", {}).values()))
-        runs = len(study["environments"]) * len(study["algorithms"]) * points * study["seeds"]
+        seeds = study["seeds"] if isinstance(study["seeds"], int) else len(study["seeds"])
+        runs = len(study["environments"]) * len(study["algorithms"]) * points * seeds
         return f"{runs} runs of {study['settings']['total_steps']:,} steps"
 
 
@@ -116,7 +123,7 @@ CARTPOLE_NAIVE = _classic_control(
         {"label": "MVI(2)", "algorithm": "mvi", "q": 2, "form": "gap"},
         {"label": "naive", "algorithm": "mvi", "q": 2, "form": "naive_log", "clip": None},
     ],
-    seeds={"smoke": 2, "small": 10, "full": 50},
+    seeds={"smoke": 1, "small": 10, "full": 50},
     smoke={"total_steps": 1_600, "log_every": 200, "eval_every": 400},
     baseline="naive",
 )
@@ -145,7 +152,7 @@ ATARI_COMPARISON = Experiment(
     },
     scales={
         "smoke": {
-            "environments": ["ALE/Boxing-v5", "ALE/Pong-v5"],
+            "environments": ["ALE/Pong-v5"],
             "seeds": 1,
             "settings": {
                 **{"total_steps": 96, "learning_starts": 32, "buffer_size": 500},
@@ -165,7 +172,7 @@ ATARI_COMPARISON = Experiment(
         },
     },
     remarks={
-        "smoke": "two games, one seed, 96 steps, 8 quantiles: nothing is learnt",
+        "smoke": "one game, one seed, 96 steps, 8 quantiles: nothing is learnt",
         "small": (
             "MinAtar's five games with a scalar critic in the place of Atari: related games, "
             "another emulator, network and temperature (0.03 throughout)"
@@ -189,7 +196,7 @@ SWEEP = Experiment(
     },
     scales={
         "smoke": {
-            "environments": ["MinAtar/Asterix-v1", "MinAtar/Seaquest-v1"],
+            "environments": ["MinAtar/Asterix-v1"],
             "grid": {"munchausen_alpha": [0.5, 0.9], "temperature": [10.0]},
             "seeds": 1,
             "settings": {
@@ -203,6 +210,15 @@ SWEEP = Experiment(
             "seeds": 3,
             "settings": {"total_steps": 75_000, "eval_every": 7_500, "epsilon_fraction": 0.2},
         },
+        "night": {
+            "environments": ["MinAtar/Asterix-v1", "MinAtar/Seaquest-v1"],
+            "grid": {
+                "munchausen_alpha": [0.0, 0.5, 0.9, 0.99],
+                "temperature": [0.01, 0.03, 0.1, 1.0, 10.0],
+            },
+            "seeds": [1000, 1001],  # not those of the comparison, which uses the best
+            "settings": {"total_steps": 200_000, "eval_every": 10_000},
+        },
         "full": {
             "environments": ["ALE/Asterix-v5", "ALE/Seaquest-v5"],
             "seeds": 3,
@@ -210,11 +226,49 @@ SWEEP = Experiment(
         },
     },
     remarks={
-        "smoke": "two points, 400 steps on MinAtar: nothing is learnt",
+        "smoke": "two points, 400 steps of MinAtar's Asterix: nothing is learnt",
         "small": (
             "MinAtar's Asterix and Seaquest, 75 000 steps; of the grid the paper's choice and the "
             "eight points around it, so that three seeds of each can decide between them"
         ),
+        "night": (
+            "MinAtar's Asterix and Seaquest, 200 000 steps, two seeds; τ = 0.03 of M-VI is added "
+            "to the paper's grid, and α = 0, which is Tsallis-VI; τ = 100 is left out"
+        ),
         "full": "Table 2, 3 seeds: the paper does not say how many for the grid",
+    },
+)
+
+MINATAR_Q = Experiment(
+    name="minatar-q",
+    common={
+        "description": "MVI(q) on two games of MinAtar at two temperatures: what q itself does",
+        "baseline": "q=1, τ=0.1",
+        "environments": ["MinAtar/Asterix-v1", "MinAtar/Breakout-v1"],
+        "algorithms": [
+            {"label": f"q={q}, τ={t:g}", "algorithm": "mvi", "q": q, "temperature": t}
+            for t in (0.03, 0.1)
+            for q in (1, 1.5, 2, 3, "inf")
+        ],
+        "settings": {"munchausen_alpha": 0.9},
+    },
+    scales={
+        "smoke": {
+            "environments": ["MinAtar/Breakout-v1"],
+            "algorithms": [
+                {"label": f"q={q}, τ=0.1", "algorithm": "mvi", "q": q, "temperature": 0.1}
+                for q in (1, 2)
+            ],
+            "seeds": 1,
+            "settings": {
+                **{"total_steps": 400, "learning_starts": 100, "log_every": 200},
+                **{"eval_every": 200, "eval_episodes": 1, "buffer_size": 400},
+            },
+        },
+        "night": {"seeds": 5, "settings": {"total_steps": 300_000, "eval_every": 15_000}},
+    },
+    remarks={
+        "smoke": "one game, two values of q, 400 steps: nothing is learnt",
+        "night": "5 seeds of 300 000 steps; the preset minatar, the gap with α = 0.9",
     },
 )

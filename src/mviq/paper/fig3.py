@@ -32,7 +32,7 @@ SETTLED, CONSTANT, NEAR = 0.05, -0.5, 0.1
 NEGLIGIBLE = 0.1
 SETTINGS = (
     "mean over the replayed states of the last update before a row, finished seeds' mean and 95 % "
-    "interval: what a run that diverged says of itself would settle nothing",
+    "interval: a run that diverged has no meaningful value",
     f"settled: it moves by less than {SETTLED:g} from the third to the last quarter of learning; "
     f"around {CONSTANT:g}: within {NEAR:g} of it in the last quarter",
     "R_q between successive target networks, π_k floored at 1e-3, averaged over time: its size "

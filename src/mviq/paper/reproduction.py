@@ -65,8 +65,8 @@ def verdict(findings: Iterable[Finding]) -> str:
     """
     places = by_claim(findings)
     answers = {test.holds for tests in places.values() for test in tests}
-    if len(answers) == 1:
-        return _WORDS[answers.pop()]
+    if len(answers) <= 1:
+        return _WORDS[answers.pop() if answers else None]
     open_ones = {claim: tests for claim, tests in places.items() if not all(t.holds for t in tests)}
     begin = "agrees in part: " if True in answers else "does not agree: "
     return begin + "; ".join(_only(claim, tests) for claim, tests in open_ones.items())
@@ -77,16 +77,12 @@ def at_scale(made: Reproduction, experiment: Experiment, scale: StudyScale) -> R
 
     At scale ``smoke`` nothing is decided.
     """
-    findings = made.findings
-    if scale == "smoke":
-        findings = [replace(finding, holds=None) for finding in findings]
     remark = f"scale {scale}: {experiment.cost(scale)}; {experiment.remarks[scale]}"
-    return replace(
-        made,
-        settings=(remark, *made.settings),
-        findings=findings,
-        proviso=experiment.stand_in(scale),
-    )
+    settings = (remark, *made.settings)
+    if scale == "smoke":
+        proviso = "scale smoke shows that everything runs and decides nothing"
+        return replace(made, settings=settings, findings=(), proviso=proviso)
+    return replace(made, settings=settings, proviso=experiment.stand_in(scale))
 
 
 def whole_verdict(made: Reproduction) -> str:

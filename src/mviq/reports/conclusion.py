@@ -61,7 +61,9 @@ def _difference(comparison: Comparison, leader: str, second: str) -> Interval:
         return interquartile_mean(new) - interquartile_mean(old)
 
     seed = comparison.choices.seed
-    return interval(estimator, scores[leader], scores[second], seed=seed)
+    low, high = comparison.scale.bounds
+    between = (low - high, high - low)
+    return interval(estimator, scores[leader], scores[second], seed=seed, bounds=between)
 
 
 def _fewest(summary: Summary, *labels: str) -> int:
@@ -81,11 +83,17 @@ def _decided(difference: Interval, fewest: int) -> tuple[bool, str]:
 
 def _chance(comparison: Comparison, summary: Summary, leader: str) -> list[str]:
     rows = [row for row in summary.chances if row.algorithm == leader]
-    return [
+    sentences = [
         f"A run of {leader} is better than one of the baseline, {comparison.baseline}, with "
         f"probability {with_interval(row)}."
         for row in rows
     ]
+    if any(row.estimate < 0.5 for row in rows):
+        sentences.append(
+            "The two point in different directions: the interquartile mean is higher, yet most "
+            "runs are worse, so a few environments or runs make the difference."
+        )
+    return sentences
 
 
 def _cautions(comparison: Comparison, summary: Summary) -> tuple[str, ...]:

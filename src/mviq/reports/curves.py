@@ -8,6 +8,7 @@ import numpy as np
 
 from mviq.arrays import Floats
 from mviq.drawing.panels import FigureData, Panel, Series
+from mviq.env_families import family_of
 from mviq.reports.comparison import FEW_RUNS, Comparison, Environment, Which, gather, thinned
 from mviq.reports.reading import SCORES
 from mviq.reports.statistics import curve_interval, interquartile_mean, mean
@@ -15,6 +16,7 @@ from mviq.reports.statistics.estimates import Estimator
 from mviq.runs.tables import METRICS
 
 POINTS = 200  # as many as a reader can tell apart
+Bounds = tuple[float, float]
 RESAMPLES = 1000  # of a band; a number in a table has five times as many
 
 
@@ -45,7 +47,12 @@ def learning_curves(comparison: Comparison) -> FigureData | None:
         return None
     title = {"eval": "evaluation return", "train": "training return"}[comparison.choices.metric]
     panels = tuple(
-        Panel(environment.env, "agent steps", title, _means(environment, comparison.choices.seed))
+        Panel(
+            environment.env,
+            "agent steps",
+            title,
+            _means(environment, comparison.choices.seed, family_of(environment.env).returns),
+        )
         for environment in comparison.environments
     )
     caption = f"The {SCORES[comparison.choices.metric]}: mean over runs. {_spread(panels)}"
@@ -63,7 +70,7 @@ def diagnostics(comparison: Comparison) -> list[FigureData]:
                 shown.title,
                 "agent steps",
                 METRICS[metric],
-                _means(environment, comparison.choices.seed, shown.least),
+                _means(environment, comparison.choices.seed, (shown.least, np.inf)),
                 symbol=shown.symbol,
                 linear_below=shown.linear_below,
             )
@@ -90,18 +97,18 @@ def file_names(begin: str, envs: list[str]) -> dict[str, str]:
     return names
 
 
-def _means(environment: Environment, seed: int, least: float = -np.inf) -> tuple[Series, ...]:
+def _means(environment: Environment, seed: int, bounds: Bounds) -> tuple[Series, ...]:
     few = thinned(environment, POINTS)
     return tuple(
-        _series(label, few.steps, mean, curves[:, None], seed, least)
+        _series(label, few.steps, mean, curves[:, None], seed, bounds)
         for label, curves in few.curves.items()
     )
 
 
 def _series(
-    label: str, x: Floats, estimator: Estimator, curves: Floats, seed: int, least: float = -np.inf
+    label: str, x: Floats, estimator: Estimator, curves: Floats, seed: int, bounds: Bounds
 ) -> Series:
-    band = curve_interval(estimator, curves, seed=seed, resamples=RESAMPLES, bounds=(least, np.inf))
+    band = curve_interval(estimator, curves, seed=seed, resamples=RESAMPLES, bounds=bounds)
     runs = curves[~np.isnan(curves).all(axis=(1, 2)), 0]
     too_few = curves.shape[1] == 1 and 1 < len(runs) < FEW_RUNS  # for a band
     return Series(label, x, band.estimate, band.low, band.high, runs if too_few else None)
@@ -122,7 +129,7 @@ def sample_efficiency(comparison: Comparison) -> FigureData | None:
         return None
     x, curves, axis = _on_one_axis(comparison)
     series = tuple(
-        _series(label, x, interquartile_mean, own, comparison.choices.seed)
+        _series(label, x, interquartile_mean, own, comparison.choices.seed, comparison.scale.bounds)
         for label, own in curves.items()
     )
     panel = Panel("", axis, f"interquartile mean, {comparison.scale.unit}", series)

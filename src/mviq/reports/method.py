@@ -24,6 +24,7 @@ def method(comparison: Comparison) -> dict[str, str]:
         "drawn again, with replacement, and the distance of both ends from the estimate is "
         "widened for few runs (the default of mviq.reports.statistics.interval). "
         f"{TABLE_RESAMPLES} resamples for numbers, {RESAMPLES} for bands, seed {choices.seed}. "
+        "An interval ends where a return must: CartPole's is at most 500. "
         "With one run there is no interval. The environments are fixed: nothing is said about "
         "others. A band holds at each point, not for the whole curve; where it is much higher than "
         f"the lines the frame cuts it. With fewer than {FEW_RUNS} runs curves in one "

@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from statistics import median
 from typing import Any
 
+from mviq.progress import duration
 from mviq.reports.reading import StudyData
 from mviq.runs.settings import FIELDS
 from mviq.studies.plan import format_value
@@ -33,6 +35,23 @@ def systems(study: StudyData) -> dict[str, str]:
     flat = [_flat(run.system) for run in study.runs if run.system]
     names = dict.fromkeys(name for system in flat for name in system)
     return {name: _counted([system.get(name) for system in flat]) for name in names}
+
+
+def hardware(study: StudyData) -> str:
+    """Return on what the runs were done, in a few words; empty if no run says so."""
+    found = systems(study)
+    parts = {"cpu": "{}", "processor": "{}", "cores": "{} cores", "gpus": "GPU {}"}
+    said = {name: found.get(name, "") for name in parts}
+    known = {name: value for name, value in said.items() if value not in ("", "none", "None")}
+    return ", ".join(parts[name].format(value) for name, value in known.items())
+
+
+def run_times(study: StudyData) -> dict[str, str]:
+    """Return the median time of a finished run of each label that has one."""
+    runs = [run for run in study.runs if run.status == "finished"]
+    times = {label: [run.seconds for run in runs if run.label == label] for label in study.labels}
+    known = {label: [time for time in own if time is not None] for label, own in times.items()}
+    return {label: duration(median(own)) for label, own in known.items() if own}
 
 
 def _flat(system: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from mviq.runs.records import (
     read_ending,
     read_settings,
     read_system,
+    seconds_of,
 )
 from mviq.runs.tables import METRICS
 from mviq.studies.study_directory import PlannedRun, StudyDirectory
@@ -51,6 +52,11 @@ class Run:
     def title(self) -> str:
         """The name of the run in messages."""
         return f"{self.label}, {self.env}, seed {self.seed}"
+
+    @property
+    def seconds(self) -> float | None:
+        """For how long it has been at work, if it was recorded."""
+        return seconds_of(self.directory)
 
     def curve(self, metric: str) -> RunCurve:
         """Return a score, ``eval`` or ``train``, or a column of progress.csv along the run."""
@@ -128,17 +134,23 @@ def _planned_run(study: StudyDirectory, planned: PlannedRun) -> Run:
     return Run(planned.run, *where, *ending, settings, read_system(directory), directory)
 
 
+def _as_text(name: str) -> str:
+    """Return the name of a directory, which may be any bytes, as a page can hold it."""
+    return name.encode(errors="replace").decode()
+
+
 def _load_plain(name: str, directories: Sequence[RunDirectory]) -> StudyData:
     settings = [read_settings(directory) for directory in directories]
     runs = [
         Run(
-            *(directory.path.name, label, own["env"], own["seed"]),
+            *(_as_text(directory.path.name), label, own["env"], own["seed"]),
             *read_ending(directory),
             *(own, read_system(directory), directory),
         )
         for label, own, directory in zip(labels_of(settings), settings, directories, strict=True)
     ]
     _check_distinct(runs)
+    name = _as_text(name)
     return StudyData(name, "", None, tuple(sorted(runs, key=lambda r: (r.label, r.env, r.seed))))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mviq.arrays import Floats
-from mviq.env_families import reference_of
+from mviq.env_families import family_of, reference_of
 from mviq.reports.statistics import normalised
 
 
@@ -21,6 +21,8 @@ class Scale:
     high: Floats
     has_target: bool
     """Whether 1 is a published target, which the optimality gap needs."""
+    bounds: tuple[float, float]
+    """Between which an average of scores on the scale must be."""
 
     def apply(self, scores: Floats) -> Floats:
         """Return scores ``(…, runs, environments)`` on the scale."""
@@ -37,6 +39,12 @@ def scale_of(envs: Sequence[str], finals: Sequence[Floats]) -> Scale:
     >>> scale_of(["ALE/Pong-v5"], [np.array([3.0])]).high
     array([14.6])
     """
+    returns = np.array([family_of(env).returns for env in envs]).reshape(-1, 2)
+
+    def scale(unit: str, why: str, low: Floats, high: Floats, target: bool = False) -> Scale:
+        ends = ((returns.T - low) / (high - low)).mean(axis=1) if envs else (-np.inf, np.inf)
+        return Scale(unit, why, low, high, target, (float(ends[0]), float(ends[1])))
+
     references = [reference for env in envs if (reference := reference_of(env)) is not None]
     if references and len(references) == len(envs):
         explanation = (
@@ -44,17 +52,17 @@ def scale_of(envs: Sequence[str], finals: Sequence[Floats]) -> Scale:
             "(Mnih et al. 2015, Wang et al. 2016; see docs/statistics.md)."
         )
         low, high = np.array(references).T
-        return Scale("human-normalised score", explanation, low, high, has_target=True)
+        return scale("human-normalised score", explanation, low, high, target=True)
     if len(envs) <= 1:
         ones = np.ones(len(envs))
-        return Scale("return", "Scores are raw returns.", 0 * ones, ones, has_target=False)
+        return scale("return", "Scores are raw returns.", 0 * ones, ones)
     low, high = np.array([_range(scores) for scores in finals]).T
     explanation = (
         "These environments have no published reference scores. To average over them, scores are "
         "scaled within this study: in each environment 0 is the lowest and 1 the highest final "
         "score of any run. Another study has another scale."
     )
-    return Scale("scaled score", explanation, low, high, has_target=False)
+    return scale("scaled score", explanation, low, high)
 
 
 def _range(scores: Floats) -> tuple[float, float]:

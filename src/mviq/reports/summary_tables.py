@@ -1,11 +1,12 @@
 """The tables of a report: the summary by label, scores by environment, every run."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mviq.drawing.panels import csv_bytes
+from mviq.env_families import family_of
 from mviq.reports.comparison import Comparison
 from mviq.reports.numbers import UNKNOWN
 from mviq.reports.statistics import (
@@ -59,7 +60,8 @@ def summary(comparison: Comparison) -> Summary:
     """Return the summary: labels by interquartile mean, highest first, those without one last."""
     finals, areas = comparison.scaled("final"), comparison.scaled("area")
     seed = comparison.choices.seed
-    aggregates = summarise(finals, normalised=comparison.scale.has_target, seed=seed)
+    options: Any = {"seed": seed, "bounds": comparison.scale.bounds}
+    aggregates = summarise(finals, normalised=comparison.scale.has_target, **options)
     if len(comparison.shared) == 1:  # then the median over environments is the mean
         aggregates = tuple(row for row in aggregates if row.statistic != "median")
     chances: tuple[Row, ...] = ()
@@ -69,7 +71,7 @@ def summary(comparison: Comparison) -> Summary:
     for row in aggregates:
         numbers[row.algorithm][row.statistic] = row
     for label, own in areas.items():
-        numbers[label][AREA] = interval(interquartile_mean, own, seed=seed)
+        numbers[label][AREA] = interval(interquartile_mean, own, **options)
     for row in chances:
         numbers[row.algorithm][f"P(better than {comparison.baseline})"] = row
     rows = [_summary_row(comparison, label, own) for label, own in numbers.items()]
@@ -97,7 +99,11 @@ def by_environment(comparison: Comparison) -> tuple[EnvironmentScore, ...]:
     choices = comparison.choices
     scores = [(x, e.env, e.final(x, choices)) for e in comparison.environments for x in e.curves]
     return tuple(
-        EnvironmentScore(label, env, interval(mean, own[:, None], seed=choices.seed))
+        EnvironmentScore(
+            label,
+            env,
+            interval(mean, own[:, None], seed=choices.seed, bounds=family_of(env).returns),
+        )
         for label, env, own in scores
     )
 

@@ -3,6 +3,7 @@
     checkpoints/step_000020000/manifest.json         what belongs to it, with SHA-256
     checkpoints/step_000020000/state.json            everything but arrays
     checkpoints/step_000020000/arrays.safetensors    weights, optimiser, generators, …
+    checkpoints/step_000020000/best_model.…          the best agent so far, if there is one
     checkpoints/replay/rows-….safetensors            the replay buffer, shared by checkpoints
 
 A checkpoint exists when its directory has its name: the directory is renamed when all is
@@ -12,20 +13,23 @@ written. A file that is damaged is named, and the checkpoint before it is used.
 import json
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import safetensors.numpy
-from safetensors import SafetensorError
+from stable_baselines3.common.buffers import ReplayBuffer
 
 from mviq.agents.codec import Arrays
+from mviq.messages import one_line
 from mviq.runs import replay_log
 from mviq.runs.directory import RunError
 from mviq.runs.replay_log import Ring, Segment
 from mviq.runs.tables import Mark
 from mviq.storage import digest, file_digest, sync, write_durably
 
+_TREE, _ARRAYS = "state.json", "arrays.safetensors"
+_FILES = {_TREE, _ARRAYS, "best_model.zip", "best_model.normalize.json"}
 KEPT = 2  # the newest, and the one before it in case the newest is damaged
 VERSION = 3
 
@@ -38,6 +42,8 @@ class Checkpoint:
     tree: Any
     arrays: Arrays
     tables: dict[str, Mark]
+    files: dict[str, bytes] = field(default_factory=dict)
+    """The best model so far, if there is one: it is part of what a run has made."""
     segments: list[Segment] = field(default_factory=list)
 
 
@@ -79,8 +85,9 @@ class Checkpoints:
 
     def _write_files(self, place: Path, checkpoint: Checkpoint, segments: list[Segment]) -> None:
         files = {
-            "state.json": json.dumps(checkpoint.tree, allow_nan=False).encode(),
-            "arrays.safetensors": safetensors.numpy.save(checkpoint.arrays),
+            _TREE: json.dumps(checkpoint.tree, allow_nan=False).encode(),
+            _ARRAYS: safetensors.numpy.save(checkpoint.arrays),
+            **checkpoint.files,
         }
         for name, content in files.items():
             write_durably(place / name, content)
@@ -95,32 +102,48 @@ class Checkpoints:
         write_durably(place / "manifest.json", json.dumps(signed, indent=1).encode())
 
     def newest(
-        self, tables: Callable[[dict[str, Mark]], None], warn: Callable[[str], None]
+        self, check: Callable[[Checkpoint], None], warn: Callable[[str], None]
     ) -> Checkpoint | None:
         """Return the newest checkpoint that is whole, having warned of each that is not.
 
-        ``tables`` checks the tables against what the checkpoint says of them. Where there are
+        ``check`` raises if the run cannot go on from what a checkpoint holds. Where there are
         checkpoints and none is whole, that is for a person to decide: nothing is touched.
         """
         damage = ""
         for place in reversed(self._places()):
             try:
                 checkpoint = self._read(place)
-                tables(checkpoint.tables)
-            except DamagedError as error:
+                check(checkpoint)
+            except (OSError, RunError) as error:
+                if not isinstance(error, DamagedError):
+                    raise
                 damage = str(error)
-                warn(f"{damage}; trying the checkpoint before it")
-                continue
-            for later in self._places():
-                if later.name > place.name:
-                    shutil.rmtree(later)
-            self._segments = checkpoint.segments
-            return checkpoint
+            except Exception as error:  # there are so many ways for data to be wrong
+                kind = "" if isinstance(error, ValueError) else f"{type(error).__name__} "
+                damage = f"{place} cannot be used: {kind}{one_line(error):.200}"
+            else:
+                self._use(checkpoint, place)
+                return checkpoint
+            warn(f"{damage}; trying the checkpoint before it")
         if damage:
             raise DamagedError(
                 f"{damage}, and so are all others; remove {self.path} to begin again"
             )
         return None
+
+    def _use(self, checkpoint: Checkpoint, place: Path) -> None:
+        for later in self._places():
+            if later.name > place.name:
+                shutil.rmtree(later)
+        self._segments = checkpoint.segments
+
+    def check_replay(self, checkpoint: Checkpoint, buffer: ReplayBuffer, rows: int) -> None:
+        """Refuse a checkpoint whose replay files do not hold what so many rows have left."""
+        replay_log.check(self.replay, buffer, rows, checkpoint.segments)
+
+    def write_all(self) -> None:
+        """Let the next checkpoint write the whole replay buffer: what was written has changed."""
+        self._segments = []
 
     def fill(self, ring: Ring) -> None:
         """Fill a ring of the replay buffer from the checkpoint that was read."""
@@ -128,18 +151,16 @@ class Checkpoints:
 
     def _read(self, place: Path) -> Checkpoint:
         manifest = _manifest(place)
+        contents = {}
         for name, expected in manifest["files"].items():
             _check(place / name, expected)
-        segments = [Segment(**segment) for segment in manifest["segments"]]
-        for segment in segments:
+            contents[name] = (place / name).read_bytes()
+        for segment in manifest["segments"]:
             _check(self.replay / segment.file, segment.sha256)
-        try:
-            arrays = safetensors.numpy.load_file(place / "arrays.safetensors")
-        except SafetensorError as error:
-            raise DamagedError(f"{place / 'arrays.safetensors'} is damaged: {error}") from None
-        tree = json.loads((place / "state.json").read_bytes())
-        tables = {name: Mark(**mark) for name, mark in manifest["tables"].items()}
-        return Checkpoint(manifest["step"], tree, arrays, tables, segments)
+        arrays = safetensors.numpy.load(contents.pop(_ARRAYS))
+        tree = json.loads(contents.pop(_TREE))
+        step, tables, segments = (manifest[name] for name in ("step", "tables", "segments"))
+        return Checkpoint(step, tree, arrays, tables, contents, segments)
 
     def _place(self, step: int) -> Path:
         return self.path / f"step_{step:012d}"
@@ -154,7 +175,7 @@ class Checkpoints:
         needed = set()
         for place in self._places():
             try:
-                needed |= {segment["file"] for segment in _manifest(place)["segments"]}
+                needed |= {segment.file for segment in _manifest(place)["segments"]}
             except DamagedError:
                 return  # it may need any of them
         for file in self.replay.iterdir():
@@ -172,9 +193,15 @@ def _manifest(place: Path) -> dict[str, Any]:
         content = json.loads(file.read_bytes())
         manifest: dict[str, Any] = content["manifest"]
         whole, version = content["sha256"] == _own_digest(manifest), manifest["version"]
+        if version == VERSION:
+            manifest["segments"] = [made(Segment, x) for x in manifest["segments"]]
+            marks = manifest["tables"].items()
+            manifest["tables"] = {name: made(Mark, mark) for name, mark in marks}
+            named = place.name == f"step_{manifest['step']:012d}"
+            whole = whole and named and {_TREE, _ARRAYS} <= manifest["files"].keys() <= _FILES
     except FileNotFoundError:
         raise DamagedError(f"{file} is missing") from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         whole = False
     if not whole:
         raise DamagedError(f"{file} is damaged")
@@ -184,6 +211,17 @@ def _manifest(place: Path) -> dict[str, Any]:
             f"run with the mviq that began it, or remove {place.parent} to begin again"
         )
     return manifest
+
+
+def made(kind: Any, content: dict[str, Any]) -> Any:
+    """Return a dataclass of what JSON holds, whose fields must be of their types."""
+    made = kind(**content)
+    for part in fields(kind):
+        if type(getattr(made, part.name)) is not part.type:
+            raise TypeError(part.name)
+    if "/" in content.get("file", ""):
+        raise ValueError("a file must be in its directory")
+    return made
 
 
 def _own_digest(manifest: dict[str, Any]) -> str:

@@ -7,9 +7,11 @@ its source in ``presets``. Nothing here loads torch before a configuration is ma
 import hashlib
 import json
 import math
+import re
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, NamedTuple, get_args
 
+from mviq.choices import Form, PolicyMethod
 from mviq.env_families import FAMILIES
 
 PRESET_NAMES = tuple(dict.fromkeys(family.preset for family in FAMILIES))
@@ -34,9 +36,13 @@ CRITICS = {
 }
 
 
-def option(text: str, *, identity: bool = True) -> Any:
-    """Declare a field; ``identity`` says whether it can change what is learnt or measured."""
-    return field(metadata={"help": text, "identity": identity})
+def option(text: str, *, identity: bool = True, own_part: bool = False) -> Any:
+    """Declare a field; ``identity`` says whether it can change what is learnt or measured.
+
+    A part of a person's own determines a run only if there is one: without it, a run has the name
+    and the file that it had before there were such parts.
+    """
+    return field(metadata={"help": text, "identity": identity, "own_part": own_part})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +64,10 @@ class Config:
     q: float = option("entropic index ≥ 1: 1 softmax, 2 sparsemax, inf greedy")
     temperature: float = option("τ, the scale of action values at which the policy is soft")
     munchausen_alpha: float = option("α, weight of the Munchausen term, below 1 to learn")
-    form: Literal["gap", "log", "truncated_log", "naive_log"] = option("the Munchausen term")
+    form: Form = option("the Munchausen term")
     clip: tuple[float, float] | None = option("bounds of the Munchausen term, as -1,0, or none")
     entropy_weight: float = option("c, weight of the entropy in the bootstrap")
-    policy_method: Literal["exact", "taylor"] = option("exact, or the paper's approximation")
+    policy_method: PolicyMethod = option("exact, or the paper's approximation")
     acting: Literal["epsilon_greedy", "sample"] = option("how to act while learning")
 
     gamma: float = option("discount of the future")
@@ -96,12 +102,33 @@ class Config:
         "terminal (it does not)"
     )
     observation_bounds: Literal["none", "space"] | tuple[float, ...] = option(
-        "rescale observations from ±bounds to [-1, 1]: none, space (the observation space's own, "
-        "where they are finite), or one number each as 2.4,5,1,6"
+        "rescale observations from ±bounds to [-1, 1]: none, space (the observation space's own "
+        "where they are below 1, others stay), or one number each as 2.4,5,1,6"
     )
     protocol: Literal["sb3", "machado"] = option("Atari: sb3 (life loss) or machado (sticky)")
     backend: Literal["wrappers", "vector"] = option(
         "Atari: wrappers (resumes exactly) or vector (ale-py's, faster; resumes with a new episode)"
+    )
+
+    wrappers: tuple[str, ...] = option(
+        "your own environment wrappers as module:Class, the first innermost, or none",
+        own_part=True,
+    )
+    normalize: Literal["none", "observations", "rewards", "both"] = option(
+        "what Stable-Baselines3's VecNormalize rescales by running statistics", own_part=True
+    )
+    features_extractor: str | None = option(
+        "your own features extractor as module:Class, or none", own_part=True
+    )
+    learning_rate_schedule: str | None = option(
+        "your own step size as module:function of the progress remaining, 1 to 0, or none",
+        own_part=True,
+    )
+    q_schedule: str | None = option(
+        "your own q as module:function of the progress remaining, 1 to 0, or none", own_part=True
+    )
+    callbacks: tuple[str, ...] = option(
+        "your own callbacks as module:Class, or none", own_part=True
     )
 
     log_every: int = option("steps between rows of progress.csv, besides those of evaluations")
@@ -115,8 +142,9 @@ class Config:
         identity=False,
     )
     keep_checkpoint: bool = option("keep the last checkpoint of a finished run", identity=False)
-    track: Literal["none", "tensorboard"] = option(
-        "none, or tensorboard for event files", identity=False
+    track: Literal["none", "tensorboard", "wandb", "mlflow", "trackio"] = option(
+        "also show what is logged in TensorBoard, Weights & Biases, MLflow or Trackio, or none",
+        identity=False,
     )
     video: bool = option("film an episode at every evaluation", identity=False)
 
@@ -128,15 +156,20 @@ class Config:
     @property
     def hash(self) -> str:
         """A short hash of everything that determines the result."""
-        names = [f.name for f in fields(self) if f.metadata["identity"]]
         values = asdict(self)
+        names = [
+            f.name
+            for f in fields(self)
+            if f.metadata["identity"]
+            and not (f.metadata["own_part"] and values[f.name] in (None, (), "none"))
+        ]
         text = json.dumps({name: values[name] for name in names}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:HASH_LENGTH]
 
     @property
     def name(self) -> str:
         """Return the name of the run's directory."""
-        env = self.env.replace("/", "-")
+        env = re.sub("[/:]", "-", self.env)  # what a path cannot have, or a remote copy misreads
         return f"{env}_{self.algorithm}_q{self.q:g}_seed{self.seed}_{self.hash}"
 
 
@@ -191,7 +224,7 @@ def describe_type(kind: Any) -> str:
     if getattr(kind, "__origin__", None) is Literal:
         return "one of " + ", ".join(map(str, choices))
     if getattr(kind, "__origin__", None) is tuple:
-        return "numbers separated by commas"
+        return "names separated by commas" if choices[0] is str else "numbers separated by commas"
     if type(None) in choices:
         return f"{describe_type(choices[0])}, or none"
     if choices:
@@ -229,6 +262,12 @@ def _check_ranges(config: Config) -> None:
 def _check_together(config: Config) -> None:
     """Require that the fields make sense together; the family of algorithms checks its own."""
     from mviq.tsallis.family import named
+
+    bare = config.features_extractor is None or config.observation_bounds == "none"
+    raw = "none with a features_extractor, which gets the observations as they are"
+    _require(config, "observation_bounds", bare, raw)
+    pictures = config.network == "mlp" or config.normalize in ("none", "rewards")
+    _require(config, "normalize", pictures, f"none or rewards for network {config.network}")
 
     named(config.algorithm, **family_fields(config))
     size = config.buffer_size

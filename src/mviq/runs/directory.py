@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
@@ -93,6 +94,7 @@ class RunDirectory(LockedDirectory):
     result_file = property(lambda self: self.path / "result.json")
     progress = property(lambda self: self.path / "progress.csv")
     evaluations = property(lambda self: self.path / "evaluations.csv")
+    own_metrics = property(lambda self: self.path / "own.csv")
     timing = property(lambda self: self.path / "timing.csv")
     checkpoints = property(lambda self: self.path / "checkpoints")
     tensorboard = property(lambda self: self.path / "tensorboard")
@@ -105,7 +107,7 @@ class RunDirectory(LockedDirectory):
         """Return how the run ended, None if it has not."""
         if not self.result_file.is_file():
             return None
-        content = _read_json(self.result_file)
+        content = read_json(self.result_file)
         try:
             return Result(**content)
         except TypeError:
@@ -122,7 +124,8 @@ class RunDirectory(LockedDirectory):
             instead = f", but holds {_listed(inside)}" if inside else ": it has no config.yaml"
             raise ValueError(f"{self.path} is not the directory of a run{instead}")
         settings = read_file(self.config_file)
-        if missing := [f.name for f in fields(Config) if f.name not in settings]:
+        needed = [f.name for f in fields(Config) if not f.metadata["own_part"]]
+        if missing := [name for name in needed if name not in settings]:
             raise ValueError(
                 f"{self.config_file} does not say {missing[0]}: it is damaged, or of another "
                 "version of mviq, whose runs this one cannot continue"
@@ -170,6 +173,7 @@ def system() -> dict[str, Any]:
 
     devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return {
+        "commit": _commit(),
         "versions": {name: _version(name) for name in PACKAGES},
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -179,6 +183,19 @@ def system() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "gpus": devices,
     }
+
+
+def _commit() -> str | None:
+    """Return the commit of mviq's source, with -dirty if it was changed; None if installed."""
+    source = Path(__file__).parents[3]
+    if not (source / ".git").exists():
+        return None
+    describe = ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    command = ["git", "-C", str(source), *describe]
+    with suppress(OSError, subprocess.CalledProcessError):  # git may be missing
+        told = subprocess.run(command, capture_output=True, text=True, check=True)
+        return told.stdout.strip()
+    return None
 
 
 def _cpu_model() -> str:
@@ -201,10 +218,11 @@ def _json(content: Any) -> bytes:
     return (json.dumps(content, indent=2) + "\n").encode()
 
 
-def _read_json(file: Path) -> dict[str, Any]:
+def read_json(file: Path) -> dict[str, Any]:
+    """Return the object in a JSON file of a run."""
     try:
         content = json.loads(file.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{file} is damaged: {error}") from None
     if not isinstance(content, dict):
         raise ValueError(f"{file} is damaged: it holds a {type(content).__name__}")
@@ -214,7 +232,7 @@ def _read_json(file: Path) -> dict[str, Any]:
 def write_system(directory: RunDirectory) -> list[str]:
     """Write down the system, and return what has changed since an earlier session."""
     now, file = system(), directory.system_file
-    before = _that_matters(_read_json(file)) if file.is_file() else _that_matters(now)
+    before = _that_matters(read_json(file)) if file.is_file() else _that_matters(now)
     write_durably(file, _json(now))
     new = _that_matters(now)
     return [f"{x} {before.get(x)} → {new[x]}" for x in new if before.get(x) != new[x]]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from stable_baselines3.common.vec_env import VecEnv
@@ -68,7 +68,7 @@ class Game:
     """Environments that are stepped until each of them has finished an episode, or was cut off."""
 
     def __init__(self, env: VecEnv) -> None:
-        self.env, self.observations = env, np.asarray(env.reset())
+        self.env, self.observations = env, cast(Any, env.reset())
         self.episodes: dict[int, Episode] = {}
         self.totals, self.length = np.zeros(env.num_envs), 0
 
@@ -77,8 +77,7 @@ class Game:
         return len(self.episodes) == self.env.num_envs
 
     def step(self, actions: Array) -> None:
-        observations, rewards, _, infos = step(self.env, actions)
-        self.observations = np.asarray(observations)
+        self.observations, rewards, _, infos = step(self.env, actions)
         self.totals += rewards
         self.length += 1
         for i, info in enumerate(infos):
@@ -103,17 +102,27 @@ def _games(config: Config, number: int, seed: int, stack: ExitStack) -> list[Gam
 
 def _play_on(agent: Agent, games: list[Game], generator: np.random.Generator, way: Way) -> None:
     """Take one step in each of some games, with the actions of one pass through the network."""
-    observations = np.concatenate([game.observations for game in games])
+    observations = _batch([game.observations for game in games])
     chosen = choose_actions(agent, observations, generator, way)
     ends = np.cumsum([game.env.num_envs for game in games])
     for game, part in zip(games, np.split(chosen, ends[:-1]), strict=True):
         game.step(part)
 
 
+def _batch(observations: list[Any]) -> Any:
+    """Return observations of several games as one batch; a dictionary of them part by part."""
+    if not isinstance(observations[0], dict):
+        return np.concatenate(observations)
+    return {part: np.concatenate([seen[part] for seen in observations]) for part in observations[0]}
+
+
 def choose_actions(
     agent: Agent, observations: Any, generator: np.random.Generator, way: Way
 ) -> Array:
     """Return the best actions, or actions drawn from the policy with a generator of its own."""
+    normalizer = agent.get_vec_normalize_env()
+    if normalizer is not None:
+        observations = normalizer.normalize_obs(observations)
     q_values = agent.q_values(observations)
     if way == "greedy":
         return np.asarray(q_values.argmax(1).cpu())

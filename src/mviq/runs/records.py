@@ -4,16 +4,16 @@ The status of a study, a search, reports and the paper's figures all read runs t
 functions. Nothing here imports torch, builds an environment or changes a file.
 """
 
-import json
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from mviq.arrays import Floats
-from mviq.runs.directory import RunDirectory
+from mviq.runs.directory import RunDirectory, read_json
 from mviq.runs.settings import read_file
 from mviq.runs.tables import read_rows
 
@@ -38,7 +38,7 @@ def read_ending(run: RunDirectory, failure: str | None = None) -> Ending:
     result = run.result
     if result is not None:
         if result.status not in ("finished", "diverged"):
-            raise ValueError(f"{run.result_file} has the unknown status {result.status!r}")
+            raise ValueError(f"{run.result_file} has the unknown status {result.status!r:.40}")
         diverged = result.status == "diverged"
         return Ending("diverged" if diverged else "finished", result.steps, result.message)
     steps = logged_step(run)
@@ -61,10 +61,15 @@ def read_settings(run: RunDirectory) -> dict[str, Any]:
 def read_system(run: RunDirectory) -> dict[str, Any]:
     """Return the versions and hardware in system.json, empty if there is no such file."""
     file: Path = run.system_file
-    try:
-        return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{file} cannot be read: {error}") from None
+    return read_json(file) if file.is_file() else {}
+
+
+def seconds_of(run: RunDirectory) -> float | None:
+    """Return for how long a run has been at work, all its starts together; None if nobody knows."""
+    column = "time/time_elapsed"
+    clock = [_number(run.timing, row, column) for row in read_rows(run.timing) if column in row]
+    before_a_start = [now for now, later in pairwise(clock) if later < now]
+    return sum(before_a_start) + clock[-1] if clock else None
 
 
 def logged_step(run: RunDirectory) -> int:

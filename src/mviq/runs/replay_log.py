@@ -16,7 +16,13 @@ from safetensors import safe_open
 from stable_baselines3.common.buffers import ReplayBuffer
 
 from mviq.agents import FrameReplayBuffer
-from mviq.agents.replay_files import buffer_state
+from mviq.agents.replay_files import (
+    bounds_of,
+    buffer_state,
+    check_arrays,
+    check_bounds,
+    check_numbers,
+)
 from mviq.arrays import Array
 from mviq.storage import digest, write_durably
 
@@ -99,6 +105,19 @@ def set_small_state(buffer: ReplayBuffer, state: dict[str, Any]) -> None:
             setattr(buffer, name, value)
 
 
+def check_small_state(buffer: ReplayBuffer, state: Any, rows: int) -> None:
+    """Refuse what cannot be the small state of a buffer to which so many rows have been added."""
+    check_numbers("replay", buffer, state)
+    now, size, bounds = small_state(buffer), buffer.buffer_size, bounds_of(buffer)
+    if state.keys() != now.keys() or state["pos"] != rows % size or state["full"] != (rows >= size):
+        raise ValueError(f"replay must be {list(now)} after {rows} rows, got {state!r:.80}")
+    for name in (name for name in _SMALL if name in now):
+        given = state[name]
+        if given.shape != now[name].shape or given.dtype != now[name].dtype:
+            raise ValueError(f"replay.{name} must be {now[name].shape} of {now[name].dtype}")
+        check_bounds(f"replay.{name}", given, *bounds[name])
+
+
 def append(directory: Path, ring: Ring, before: Iterable[Segment]) -> list[Segment]:
     """Write the items of a ring that no segment holds, and return the segments it needs now."""
     known = [segment for segment in before if segment.ring == ring.name]
@@ -116,6 +135,22 @@ def _write(directory: Path, ring: Ring, numbers: range) -> Segment:
     file = f"{ring.name}-{numbers.start:012d}-{numbers.stop:012d}.safetensors"
     write_durably(directory / file, content)
     return Segment(ring.name, numbers.start, numbers.stop, file, digest(content))
+
+
+def check(directory: Path, buffer: ReplayBuffer, rows: int, segments: list[Segment]) -> None:
+    """Refuse segments that do not hold what a buffer with so many rows has."""
+    bounds = bounds_of(buffer)
+    for ring in rings(buffer, rows):
+        reached = ring.since(0).start
+        own = (segment for segment in segments if segment.ring == ring.name)
+        for segment in sorted(own, key=lambda segment: segment.start):
+            count = segment.stop - segment.start
+            reached = max(reached, segment.stop) if segment.start <= reached else reached
+            with safe_open(directory / segment.file, "numpy") as stored:
+                expected = {name: array[:count] for name, array in ring.arrays.items()}
+                check_arrays(segment.file, stored, expected, bounds)
+        if reached < ring.count:
+            raise ValueError(f"items {reached} to {ring.count} of {ring.name} are missing")
 
 
 def read(directory: Path, ring: Ring, segments: Iterable[Segment]) -> None:

@@ -1,17 +1,23 @@
 """Everything that a run needs to go on: agent, environment, random generators, replay buffer."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
+from gymnasium import Wrapper, spaces
+from stable_baselines3.common.env_util import is_wrapped
 from stable_baselines3.common.vec_env import VecEnv
 
 from mviq.agents.codec import Arrays, CannotEncode
-from mviq.runs.replay_log import Ring, rings, set_small_state, small_state
-from mviq.runs.snapshot import capture, restore
+from mviq.agents.networks import has_mask
+from mviq.agents.state import check_state
+from mviq.runs.repeating import RepeatingEpisodes
+from mviq.runs.replay_log import Ring, check_small_state, rings, set_small_state, small_state
+from mviq.runs.snapshot import capture, prepare, restore
+from mviq.runs.snapshot import check_state as check_object
 
 _NEXT_EPISODE = 1  # separates the seeds of new episodes from other seeds
 
@@ -27,6 +33,7 @@ def collect(agent: Any) -> tuple[dict[str, Any], Arrays]:
         "random": _random_state(),
         "action_space": agent.action_space,
         "env": agent.env if hidden_in(agent.env) is None else None,
+        **_running_statistics(agent),
     }
     tree: dict[str, Any] = {}
     arrays: Arrays = {}
@@ -36,17 +43,55 @@ def collect(agent: Any) -> tuple[dict[str, Any], Arrays]:
     return tree, arrays
 
 
-def restore_into(agent: Any, tree: dict[str, Any], arrays: Arrays) -> None:
-    """Give a state to an agent built from the same configuration, whose environment was reset."""
+def prepare_state(
+    agent: Any, step: int, tree: dict[str, Any], arrays: Arrays
+) -> Callable[[], None]:
+    """Check all of a state, and return what gives it to the agent, whose environment was reset.
 
-    def restored(name: str, target: Any = None) -> Any:
-        return restore(target, tree[name], arrays, name)
+    The agent was built from the same configuration; it stays as it is until then.
+    """
+    targets = {"state": None, "replay": None, "random": None}
+    targets |= {"env": agent.env, "action_space": agent.action_space}
+    targets |= _running_statistics(agent)
+    values, steps = {}, []
+    for name, target in targets.items():
+        values[name], put = prepare(target, tree[name], arrays, name)
+        steps.append(put)
+    state, chance = values["state"], values["random"]
+    check_state(agent, state)
+    if state["num_timesteps"] != step:
+        raise ValueError(f"num_timesteps must be {step}, got {state['num_timesteps']}")
+    check_small_state(agent.replay_buffer, values["replay"], step // agent.n_envs)
+    _check_random_state(chance)
 
-    agent.set_state(restored("state"))
-    set_small_state(agent.replay_buffer, restored("replay"))
-    restored("env", agent.env)
-    restored("action_space", agent.action_space)
-    _set_random_state(restored("random"))
+    def put_in_place() -> None:
+        agent.set_state(state)
+        set_small_state(agent.replay_buffer, values["replay"])
+        for put in steps:
+            put()
+        _set_random_state(chance)
+
+    return put_in_place
+
+
+def _running_statistics(agent: Any) -> dict[str, Any]:
+    """Return what ``VecNormalize`` has learnt: where a new episode begins, it is to stay."""
+    known = vars(agent.get_vec_normalize_env() or object)
+    return {name: known[name] for name in ("obs_rms", "ret_rms") if name in known}
+
+
+def rehearse(env: VecEnv, tree: dict[str, Any], arrays: Arrays) -> None:
+    """Give a state to another environment, and make a step: one that cannot go on raises."""
+    if tree["env"] is None:
+        return
+    env.reset()
+    restore(env, tree["env"], arrays, "env")
+    actions = np.full(env.num_envs, getattr(env.action_space, "start", 0))
+    last = restore(None, tree["state"], arrays, "state")["_last_obs"]
+    if has_mask(last):
+        actions += last["action_mask"].argmax(axis=1)  # the first that is available
+    env.step(actions)
+    env.reset()
 
 
 def replay_rings(agent: Any) -> list[Ring]:
@@ -54,7 +99,34 @@ def replay_rings(agent: Any) -> list[Ring]:
     return rings(agent.replay_buffer, agent.num_timesteps // agent.n_envs)
 
 
-def hidden_in(env: VecEnv) -> str | None:
+def repeat_what_is_hidden(env: VecEnv) -> None:
+    """Let environments that cannot give their state remember their episodes instead.
+
+    As far inside as will do: the state of the wrappers around it may be older than the episode.
+    """
+    for outer in getattr(env, "envs", ()):
+        for wrapper in reversed(list(_wrappers(outer))):
+            inside = wrapper.env
+            if hidden_in(inside) is not None and isinstance(inside.action_space, spaces.Discrete):
+                wrapper.env = RepeatingEpisodes(inside)
+                if hidden_in(outer) is None:
+                    break
+                wrapper.env = inside
+
+
+def _wrappers(env: Any) -> Iterator[Any]:
+    """Yield the wrappers of an environment, the outermost first."""
+    while isinstance(env, Wrapper):
+        yield env
+        env = env.env
+
+
+def repeats(env: VecEnv) -> bool:
+    """Return whether an environment remembers its episodes, to do them again."""
+    return any(is_wrapped(outer, RepeatingEpisodes) for outer in getattr(env, "envs", ()))
+
+
+def hidden_in(env: Any) -> str | None:
     """Return None if the state of an environment can be read, else why not."""
     try:
         capture(env, "env")
@@ -73,9 +145,16 @@ def last_episodes_cut_off(agent: Any) -> Iterator[None]:
     buffer = agent.replay_buffer
     last = (buffer.pos - 1) % buffer.buffer_size
     before = buffer.dones[last].copy(), buffer.timeouts[last].copy()
-    buffer.timeouts[last], buffer.dones[last] = (buffer.dones[last] == 0) | (before[1] > 0), 1
+    cut_off_last_episodes(buffer)
     yield
     buffer.dones[last], buffer.timeouts[last] = before
+
+
+def cut_off_last_episodes(buffer: Any) -> None:
+    """Mark the newest transitions in a replay buffer as truncated, unless their episode ended."""
+    last = (buffer.pos - 1) % buffer.buffer_size
+    timeouts = (buffer.dones[last] == 0) | (buffer.timeouts[last] > 0)
+    buffer.timeouts[last], buffer.dones[last] = timeouts, 1
 
 
 def begin_new_episodes(agent: Any, seed: int) -> None:
@@ -83,6 +162,9 @@ def begin_new_episodes(agent: Any, seed: int) -> None:
     entropy = [seed, agent.num_timesteps, _NEXT_EPISODE]
     agent.env.seed(int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 1))
     agent._last_obs = agent._last_original_obs = agent.env.reset()
+    normalizer = agent.get_vec_normalize_env()
+    if normalizer is not None:
+        agent._last_original_obs = normalizer.get_original_obs()
 
 
 def _random_state() -> dict[str, Any]:
@@ -93,6 +175,14 @@ def _random_state() -> dict[str, Any]:
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
     }
+
+
+def _check_random_state(state: dict[str, Any]) -> None:
+    if state.keys() != _random_state().keys() or not isinstance(state["cuda"], list):
+        raise ValueError(f"random must be the states of {list(_random_state())}")
+    check_object(random.Random(), state["python"])
+    check_object(np.random.RandomState(), state["numpy"])
+    torch.Generator().set_state(state["torch"])
 
 
 def _set_random_state(state: dict[str, Any]) -> None:

@@ -10,23 +10,29 @@ import errno
 import sys
 import threading
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import KVWriter
 
 from mviq.agents import Agent, DivergenceError
+from mviq.messages import one_line
 from mviq.runs import run_state
+from mviq.runs.building import make_env, model_files, save_agent
 from mviq.runs.checkpoint import Checkpoint, Checkpoints, DamagedError
 from mviq.runs.config import Config, remarks
 from mviq.runs.directory import Result, RunDirectory, RunError
 from mviq.runs.evaluation import evaluate, seed_of
+from mviq.runs.own_parts import callback_state, own, restore_callbacks
 from mviq.runs.records import saved_step
+from mviq.runs.repeating import CannotRepeat
 from mviq.runs.reporter import Reporter
 from mviq.runs.stopping import Stopped
-from mviq.runs.tables import Mark
-from mviq.runs.tracking import Tables
+from mviq.runs.trackers import NOTHING, About, TrackerWriter
+from mviq.runs.tracking import Tables, TensorBoardWriter
 from mviq.runs.video import check_filming, film
+from mviq.storage import write_durably
 
 CHECKPOINT_SECONDS = 60.0  # of work after which a checkpoint is due, whatever the steps
 COSTLY = 10  # a checkpoint that takes long is due only after so many times its own time
@@ -37,17 +43,28 @@ class Session(BaseCallback):
     """A session of a run: an agent, and what happens at the boundaries of its rollouts."""
 
     def __init__(
-        self, directory: RunDirectory, config: Config, agent: Agent, reporter: Reporter
+        self,
+        directory: RunDirectory,
+        config: Config,
+        agent: Agent,
+        reporter: Reporter,
+        about: About = NOTHING,
     ) -> None:
         super().__init__()
+        self.about = about
         self.directory, self.config, self.reporter = directory, config, reporter
         self.agent: Agent = agent
         self.checkpoints = Checkpoints(directory.checkpoints)
-        self.tables = Tables(directory.progress, directory.timing, directory.evaluations)
+        self.callbacks: list[BaseCallback] = [make() for make in own(config, "callbacks")]
+        own_table = directory.own_metrics if config.callbacks or config.q_schedule else None
+        places = directory.progress, directory.timing, directory.evaluations
+        self.tables = Tables(*places, own_table)
         self.boundary, self.best = 0, -np.inf
         self.saved = (0, 0)  # step and boundary of the newest checkpoint
         self.asked = threading.Event()
+        self._cut_off = False  # whether an episode could not be repeated
         self._saved_at, self._saving_took = time.monotonic(), 0.0
+        self._worked = 0.0  # seconds of earlier sessions
 
     # Beginning
 
@@ -59,40 +76,71 @@ class Session(BaseCallback):
         if self.config.video:
             check_filming(self.agent, self.config)
         begun = self.directory.progress.is_file()
-        checkpoint = self.checkpoints.newest(self._check_tables, self.reporter.say)
-        if checkpoint is not None and checkpoint.tree["config"] != self.config.hash:
-            raise RunError(f"{self.directory.config_file} was changed after the run was begun")
+        checkpoint = self.checkpoints.newest(self._check, self.reporter.say)
         for name, table in self.tables.all.items():
             table.open(checkpoint.tables[name] if checkpoint else None)
-        tensorboard = self.directory.tensorboard if self.config.track == "tensorboard" else None
-        self.agent.set_logger(self.tables.logger(tensorboard))
+        self.agent.set_logger(self.tables.logger(*self._tracker()))
         if checkpoint is not None:
             self._continue_from(checkpoint)
             return
         if begun:
             self.reporter.say("there is no checkpoint yet: beginning again at step 0")
+        if run_state.repeats(self.agent.env):
+            self.reporter.say("the environment hides its state: a resumed run repeats its episode")
         if hidden is not None:
             self.reporter.say(f"a resumed run will begin a new episode, since {hidden}")
         for remark in remarks(self.config):
             self.reporter.say(remark)
 
-    def _check_tables(self, marks: dict[str, Mark]) -> None:
+    def _tracker(self) -> list[KVWriter]:
+        """Return the writer of the tracker, if there is to be one."""
+        run, name = self.directory, self.config.track
+        if name == "tensorboard":
+            return [TensorBoardWriter(run.tensorboard, run.progress, run.timing)]
+        return [] if name == "none" else [TrackerWriter(name, run, self.config, self.about)]
+
+    def _check(self, checkpoint: Checkpoint) -> None:
+        """Raise unless the run can go on from a checkpoint; nothing is changed by looking."""
+        tree, step = checkpoint.tree, checkpoint.step
+        if tree["config"] != self.config.hash:
+            raise RunError(f"{self.directory.config_file} was changed after the run was begun")
         for name, table in self.tables.all.items():
-            if name not in marks or not table.matches(marks[name]):
+            if name not in checkpoint.tables or not table.matches(checkpoint.tables[name]):
                 raise DamagedError(f"{table.path} is not as the checkpoint left it")
+        if type(tree["boundary"]) is not int or not 0 <= tree["boundary"] <= step:
+            raise ValueError(f"boundary must be 0 to {step}, got {tree['boundary']!r:.40}")
+        float(tree["best"]), float(tree["time/time_elapsed"])
+        agent, state = self.agent, (tree["agent"], checkpoint.arrays)
+        assert agent.env is not None and agent.replay_buffer is not None  # noqa: PT018
+        self.checkpoints.check_replay(checkpoint, agent.replay_buffer, step // agent.n_envs)
+        with closing(make_env(self.config, agent.n_envs, self.config.seed, False)) as env:
+            try:
+                run_state.rehearse(env, *state)
+            except CannotRepeat as reason:
+                self.reporter.say(f"the episode could not be repeated: {one_line(reason)}")
+                tree["agent"]["env"], self._cut_off = None, True
+        agent.env.reset()  # so that the environment is made of what it was made of
+        self._put_in_place = run_state.prepare_state(agent, step, *state)
 
     def _continue_from(self, checkpoint: Checkpoint) -> None:
         assert self.agent.env is not None
-        self.agent.env.reset()  # so that the environment is made of what it was made of
-        run_state.restore_into(self.agent, checkpoint.tree["agent"], checkpoint.arrays)
+        self._put_in_place()
         for ring in run_state.replay_rings(self.agent):
             self.checkpoints.fill(ring)
+        if self.callbacks:
+            restore_callbacks(self.callbacks, checkpoint.tree["callbacks"], checkpoint.arrays)
         self.boundary = int(checkpoint.tree["boundary"])
         self.saved = (checkpoint.step, self.boundary)
         self.best = float(checkpoint.tree["best"])
+        self._worked = float(checkpoint.tree["time/time_elapsed"])
+        for name, content in checkpoint.files.items():  # lost, or of a step to be done again
+            write_durably(self.directory.path / name, content)
         self.reporter.say(f"continuing at step {checkpoint.step}")
         if checkpoint.tree["agent"]["env"] is None:
             self.reporter.say("the environment cannot give its state: starting a new episode here")
+            if self._cut_off:
+                run_state.cut_off_last_episodes(self.agent.replay_buffer)
+                self.checkpoints.write_all()
             run_state.begin_new_episodes(self.agent, self.config.seed)
 
     # Learning
@@ -101,28 +149,36 @@ class Session(BaseCallback):
         """Learn to the end."""
         total, done = self.config.total_steps, self.agent.num_timesteps
         self.reporter.start(done, total)
+        self._on_training_start()  # also if there is nothing left to learn
         try:
             if done < total:
                 self.agent.learn(
                     total - done,
-                    callback=self,
+                    callback=[self, *self.callbacks],
                     log_interval=sys.maxsize,  # rows are due by steps, at boundaries
                     reset_num_timesteps=done == 0,
                 )
             self._at_boundary(final=True)
         except DivergenceError as error:
             return self._ended(Result("diverged", self.agent.num_timesteps, str(error)))
-        return self._ended(Result("finished", self.agent.num_timesteps))
+        steps = self.agent.num_timesteps
+        early = f"a callback stopped it at step {steps} of {total}" if steps < total else ""
+        return self._ended(Result("finished", steps, early))
 
     def _ended(self, result: Result) -> Result:
         self.tables.check_in_place()
         if result.status == "finished":
-            self.agent.save(self.directory.model)
+            save_agent(self.agent, self.directory.model)
         self.tables.marks()  # on disk before anyone can read that the run is finished
         self.directory.finish(result)
         if not self.config.keep_checkpoint:
             self.checkpoints.remove()
         return result
+
+    def _on_training_start(self) -> None:
+        """Let the clock of Stable-Baselines3 go on where it was in the session before."""
+        self.agent.start_time = time.time_ns() - int(self._worked * 1e9)
+        self.agent._num_timesteps_at_start = 0
 
     def _on_rollout_start(self) -> None:
         self._at_boundary()
@@ -184,7 +240,7 @@ class Session(BaseCallback):
         self.agent.logger.record("eval/mean_ep_length", length)
         if mean > self.best:
             self.best = mean
-            self.agent.save(self.directory.best_model)
+            save_agent(self.agent, self.directory.best_model)
         self.reporter.say(f"step {step}: evaluation {mean:.1f} (best {self.best:.1f})")
         if self.config.video:
             film(self.agent, self.config, seed, self.directory.videos / f"step_{step}.mp4")
@@ -193,18 +249,23 @@ class Session(BaseCallback):
         began = time.monotonic()
         self.tables.check_in_place()
         tree, arrays = run_state.collect(self.agent)
-        marks = self.tables.marks()
+        marks, best = self.tables.marks(), model_files(self.config, self.directory.best_model)
+        files = {file.name: file.read_bytes() for file in best if self.best > -np.inf}
+        callbacks, more = callback_state(self.callbacks)
+        arrays |= more
         content = {
+            "callbacks": callbacks,
             "agent": tree,
             "best": str(self.best),
             "boundary": self.boundary,
             "config": self.config.hash,
+            "time/time_elapsed": (time.time_ns() - self.agent.start_time) / 1e9,
         }
         with ExitStack() as stack:
             if tree["env"] is None:
                 stack.enter_context(run_state.last_episodes_cut_off(self.agent))
             rings = run_state.replay_rings(self.agent)
-            self.checkpoints.write(Checkpoint(step, content, arrays, marks), rings)
+            self.checkpoints.write(Checkpoint(step, content, arrays, marks, files), rings)
         self.saved = (step, self.boundary)
         self._saved_at = time.monotonic()
         self._saving_took = self._saved_at - began

@@ -3,7 +3,9 @@
 import argparse
 import math
 import tomllib
+from collections.abc import Callable, Iterable
 from dataclasses import Field, fields
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -13,6 +15,7 @@ from mviq.runs.presets import check_names, sources
 
 FIELDS: dict[str, Field[Any]] = {declared.name: declared for declared in fields(Config)}
 NOTHING = ("none", "null", "")
+MOST_DEPTH, MOST_VALUES = 50, 1_000_000  # of a file: more is a mistake, or an attack
 PICKING = ("preset", "algorithm", "total_steps")  # what the defaults of other settings depend on
 
 
@@ -83,10 +86,20 @@ def load(path: Path) -> dict[Any, Any]:
     """Return the content of a YAML or TOML file, without conversion."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
+    if path.suffix not in (".yaml", ".yml", ".toml"):
+        raise ValueError(f"{path} must end in .yaml, .yml or .toml")
+    import yaml
+
     try:
         content = _load(path)
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from None
+        _check_extent(content, _items_of)
+    except OSError:
+        raise
+    except RecursionError:
+        raise ValueError(f"{path} cannot be read: it is nested too deeply") from None
+    except Exception as error:  # PyYAML lets through what its constructors raise
+        what = "is not YAML" if isinstance(error, yaml.YAMLError) else "cannot be read"
+        raise ValueError(f"{path} {what}: {one_line(error):.300}") from None
     if not isinstance(content, dict):
         raise ValueError(
             f"{path} must hold settings as 'name: value', got {type(content).__name__}"
@@ -97,14 +110,32 @@ def load(path: Path) -> dict[Any, Any]:
 def _load(path: Path) -> Any:
     if path.suffix == ".toml":
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    if path.suffix not in (".yaml", ".yml"):
-        raise ValueError(f"{path} must end in .yaml, .yml or .toml")
     import yaml
 
-    try:
-        return yaml.load(path.read_text(encoding="utf-8"), _strict_loader()) or {}
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path} is not YAML: {one_line(error)}") from None
+    return yaml.load(path.read_text(encoding="utf-8"), _strict_loader()) or {}
+
+
+def _check_extent(root: Any, inside: Callable[[Any], Iterable[Any]]) -> None:
+    """Refuse what is too deep, or too much once aliases stand for what they repeat."""
+    count, ahead = 0, [(root, 0)]
+    while ahead:
+        value, depth = ahead.pop()
+        count += 1
+        if depth > MOST_DEPTH:
+            raise ValueError(f"it is nested more than {MOST_DEPTH} levels deep")
+        if count > MOST_VALUES:
+            raise ValueError(f"it holds more than {MOST_VALUES:,} values")
+        ahead += [(item, depth + 1) for item in inside(value)]
+
+
+def _items_of(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def _nodes_of(node: Any) -> Iterable[Any]:
+    if not isinstance(node.value, list):
+        return ()
+    return chain(*node.value) if node.id == "mapping" else node.value
 
 
 def _strict_loader() -> Any:
@@ -112,6 +143,10 @@ def _strict_loader() -> Any:
     import yaml
 
     class Strict(yaml.SafeLoader):
+        def construct_document(self, node: Any) -> Any:
+            _check_extent(node, _nodes_of)  # before merge keys multiply it
+            return super().construct_document(node)
+
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             seen: set[Any] = set()
             for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):

@@ -5,27 +5,35 @@ snapshot extends the codec of plain data to them: random generators and the Arca
 Environment give their own state, of a space the random generator is stored, and of other Python
 objects the attributes. What is reached twice is stored once, so that shared things stay shared.
 Code and specifications are taken to be the same in an object built the same way. Anything else,
-such as a simulator in C++, cannot be captured, and ``CannotEncode`` says where it is.
+such as a simulator in C++, cannot be captured, and ``CannotEncode`` says where it is; an episode
+with such a thing can be done again (``RepeatingEpisodes``).
 """
 
 import enum
 import functools
 import random
 import types
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from stable_baselines3.common.vec_env import VecEnvWrapper
 
 from mviq.agents.codec import Arrays, CannotEncode, Decoder, Encoder
+from mviq.messages import one_line
+from mviq.runs.repeating import RepeatingEpisodes
 
 _CONSTANTS = (
     *(type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType),
     *(functools.partial, enum.Enum, np.dtype, np.ufunc, EnvSpec, range),
 )
 _SCALARS = (type(None), bool, int, float, str)
+_PLAIN = (*_SCALARS, list, tuple, dict, set, deque, bytes, np.ndarray, np.generic, torch.Tensor)
+_LIBRARIES = ("stable_baselines3.", "gymnasium.", "mviq.")
 
 
 def capture(value: Any, name: str) -> tuple[Any, Arrays]:
@@ -41,7 +49,21 @@ def restore(target: Any, tree: Any, arrays: Arrays, name: str) -> Any:
 
     ``target`` is an object built the same way as the one captured, or None for plain data.
     """
-    return _Reader(arrays).decode(tree, name, target)
+    value, put_in_place = prepare(target, tree, arrays, name)
+    put_in_place()
+    return value
+
+
+def prepare(target: Any, tree: Any, arrays: Arrays, name: str) -> tuple[Any, Callable[[], None]]:
+    """Check what ``restore`` is given; return its value, and what changes the objects in it."""
+    reader = _Reader(arrays)
+    value = reader.decode(tree, name, target)
+
+    def put_in_place() -> None:
+        for part, state in reader.states:
+            _set_state(part, state)
+
+    return value, put_in_place
 
 
 class _Writer(Encoder):
@@ -75,12 +97,16 @@ class _Reader(Decoder):
         super().__init__(arrays)
         self.made: dict[str, Any] = {}
         self.changed: dict[int, str] = {}
+        self.states: list[tuple[Any, Any]] = []
 
     def decode(self, tree: Any, path: str, current: Any = None) -> Any:
-        if isinstance(tree, dict) and "constant" in tree:
+        tag = next(iter(tree), None) if isinstance(tree, dict) else None
+        if tag == "constant":
             return current
-        if isinstance(tree, dict) and "same" in tree:
-            return self.made[tree["same"]]
+        if tag == "same":
+            return self.made[tree[tag]]
+        if tree is not None and tag != "object" and not _is_plain(current):
+            raise ValueError(f"{path} is a {type(current).__name__} here, but was {tree!r:.40}")
         self.made[path] = self.make(tree, path, current)
         return self.made[path]
 
@@ -95,8 +121,66 @@ class _Reader(Decoder):
         if self.changed.setdefault(id(current), path) != path:
             raise ValueError(f"{path} and {self.changed[id(current)]} are one here, but were two")
         self.made[path] = current
-        _set_state(current, self.make(state, path, _state(current)))
+        given = self.make(state, path, _state(current))
+        try:
+            check_state(current, given)
+        except Exception as error:  # generators and emulators answer wrong data in many ways
+            raise ValueError(f"{path} is not the state of a {kind}: {one_line(error)}") from error
+        self.states.append((current, given))
         return current
+
+
+def check_state(value: Any, state: Any) -> None:
+    """Refuse what an object would not give back as it was given; the object stays as it is."""
+    if isinstance(value, spaces.Space):
+        good = isinstance(state, list) and len(state) == len(_state(value))
+        if not good or not isinstance(state[0], np.random.Generator | None):
+            raise ValueError(f"it must be a generator and parts, got {state!r:.40}")
+    elif isinstance(value, RepeatingEpisodes):
+        pass  # only doing the episode again can tell
+    elif _gives_its_own(value):
+        _rehearse(value, state)
+    else:
+        _check_attributes(value, state)
+
+
+def _rehearse(value: Any, state: Any) -> None:
+    scratch, before = value, None
+    if isinstance(value, np.random.Generator):
+        scratch = np.random.Generator(type(value.bit_generator)())
+    elif isinstance(value, np.random.RandomState | random.Random):
+        scratch = type(value)()
+    else:  # an emulator is costly to make: it gets back what it had
+        before = _state(value)
+    try:
+        _set_state(scratch, state)
+        same = _comparable(_state(scratch)) == _comparable(state)
+    finally:
+        if before is not None:
+            _set_state(value, before)
+    if not same:
+        raise ValueError("it is taken for another one")
+
+
+def _comparable(state: Any) -> Any:
+    tree, arrays = capture(state, "state")
+    return tree, {name: (x.dtype, x.shape, x.tobytes()) for name, x in arrays.items()}
+
+
+def _check_attributes(value: Any, state: Any) -> None:
+    """Refuse names of methods, and other values in the place of what a library adds to."""
+    now, kind = vars(value), type(value)
+    for name, item in state.items():
+        own = getattr(kind, name, None)
+        if name not in now and (callable(own) or isinstance(own, property)):
+            raise ValueError(f"{name} is not an attribute")
+        container = isinstance(now.get(name), list | dict | deque)
+        if (
+            container
+            and kind.__module__.startswith(_LIBRARIES)
+            and type(item) is not type(now[name])
+        ):
+            raise ValueError(f"{name} must be a {type(now[name]).__name__}, got {item!r:.40}")
 
 
 def _state(value: Any) -> Any:
@@ -110,6 +194,8 @@ def _state(value: Any) -> Any:
         return value.get_state(legacy=False)
     if isinstance(value, random.Random):
         return value.getstate()
+    if isinstance(value, RepeatingEpisodes):
+        return value.get_state()
     if not _gives_its_own(value):
         listed = {"class_attributes"} if isinstance(value, VecEnvWrapper) else set()
         return {name: item for name, item in vars(value).items() if name not in listed}
@@ -127,6 +213,8 @@ def _set_state(value: Any, state: Any) -> None:
         value.set_state(state)
     elif isinstance(value, random.Random):
         value.setstate(state)
+    elif isinstance(value, RepeatingEpisodes):
+        value.set_state(state)
     elif not _gives_its_own(value):
         vars(value).update(state)
     else:
@@ -136,8 +224,12 @@ def _set_state(value: Any, state: Any) -> None:
 
 
 def _gives_its_own(value: Any) -> bool:
-    generators = (np.random.Generator, np.random.RandomState, random.Random)
-    return isinstance(value, generators) or type(value).__name__ == "ALEInterface"
+    own = (np.random.Generator, np.random.RandomState, random.Random, RepeatingEpisodes)
+    return isinstance(value, own) or type(value).__name__ == "ALEInterface"
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, _PLAIN) and not isinstance(value, _CONSTANTS)
 
 
 def _is_python(value: Any) -> bool:

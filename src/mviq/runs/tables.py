@@ -35,8 +35,8 @@ METRICS = {
 """The columns of progress.csv. It is the same, bit for bit, however often a run is resumed."""
 
 CLOCK = {
-    "time/fps": "agent steps per second since the run was last started",
-    "time/time_elapsed": "seconds since then",
+    "time/fps": "agent steps per second of work",
+    "time/time_elapsed": "seconds of work so far, in all sessions together",
     "time/unix": "the time of the clock",
 }
 """The columns of timing.csv, besides the step: what no two runs share."""

@@ -1,6 +1,8 @@
 """Writers of logged values: progress.csv, timing.csv and, optionally, TensorBoard."""
 
 import time
+from collections.abc import Mapping
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +14,27 @@ from mviq.runs.tables import CLOCK, METRICS, Mark, Table, read_rows
 class TableWriter(KVWriter):
     """Splits what is logged into what a run determines and what the clock says."""
 
-    def __init__(self, progress: Table, timing: Table) -> None:
-        self.progress, self.timing = progress, timing
+    def __init__(self, progress: Table, timing: Table, own: Table | None = None) -> None:
+        self.progress, self.timing, self.own = progress, timing, own
 
     def write(
         self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0
     ) -> None:
         clock = {name: value for name, value in key_values.items() if name in CLOCK}
         learnt = {name: value for name, value in key_values.items() if name not in CLOCK}
+        if self.own is not None:
+            for name in sorted(learnt.keys() - METRICS.keys()):
+                self.own.append({"step": step, "name": name, "value": learnt.pop(name)})
         self.progress.append(learnt)
         self.timing.append({"step": step, **clock, "time/unix": time.time()})
 
     def close(self) -> None:
         """Leave the tables open: they belong to the run."""
+
+
+def only_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what can be shown as a curve: a callback may log text, too."""
+    return {name: value for name, value in values.items() if isinstance(value, Real)}
 
 
 class TensorBoardWriter(KVWriter):
@@ -50,7 +60,7 @@ class TensorBoardWriter(KVWriter):
     def write(
         self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0
     ) -> None:
-        self._add(key_values, step, None)
+        self._add(only_numbers(key_values), step, None)
         self._events.flush()
 
     def close(self) -> None:
@@ -58,13 +68,15 @@ class TensorBoardWriter(KVWriter):
 
 
 class Tables:
-    """The tables of a run."""
+    """The tables of a run; ``own`` is for what parts of a person's own log."""
 
-    def __init__(self, progress: Path, timing: Path, evaluations: Path) -> None:
+    def __init__(self, progress: Path, timing: Path, evaluations: Path, own: Path | None) -> None:
         self.progress = Table(progress, METRICS)
         self.timing = Table(timing, ["step", *CLOCK])
         self.evaluations = Table(evaluations, ["step", "episode", "return", "length"])
-        self.all = {t.path.name: t for t in (self.progress, self.timing, self.evaluations)}
+        self.own = None if own is None else Table(own, ["step", "name", "value"])
+        tables = (self.progress, self.timing, self.evaluations, self.own)
+        self.all = {table.path.name: table for table in tables if table is not None}
 
     def check_in_place(self) -> None:
         """Require that all files still have their names."""
@@ -80,10 +92,6 @@ class Tables:
         for table in self.all.values():
             table.close()
 
-    def logger(self, tensorboard: Path | None) -> Logger:
+    def logger(self, *others: KVWriter) -> Logger:
         """Return a logger for an agent that writes into the tables, which must be open."""
-        writers: list[KVWriter] = [TableWriter(self.progress, self.timing)]
-        if tensorboard is not None:
-            places = self.progress.path, self.timing.path
-            writers.append(TensorBoardWriter(tensorboard, *places))
-        return Logger(None, writers)
+        return Logger(None, [TableWriter(self.progress, self.timing, self.own), *others])

@@ -11,15 +11,23 @@ from mviq.runs.directory import Result, RunDirectory, RunError, find_run, write_
 from mviq.runs.reporter import Reporter
 from mviq.runs.session import Session
 from mviq.runs.stopping import asked_to_stop
+from mviq.runs.trackers import NOTHING, About
 from mviq.storage import sync
 
 
-def train(config: Config, root: Path | str = "runs", reporter: Reporter | None = None) -> Result:
+def train(
+    config: Config,
+    root: Path | str = "runs",
+    reporter: Reporter | None = None,
+    about: About = NOTHING,
+) -> Result:
     """Start a run, or continue it, and return how it ended; one that has ended is left alone.
+
+    ``about`` says what it belongs to, for trackers of experiments.
 
     Raises ``Stopped`` if it was asked to stop, ``RunError`` if it cannot go on.
     """
-    return _run(RunDirectory(Path(root) / config.name), config, reporter or Reporter())
+    return _run(RunDirectory(Path(root) / config.name), config, reporter or Reporter(), about)
 
 
 def resume(path: Path | str, reporter: Reporter | None = None) -> Result:
@@ -28,7 +36,9 @@ def resume(path: Path | str, reporter: Reporter | None = None) -> Result:
     return _run(directory, directory.config(), reporter or Reporter())
 
 
-def _run(directory: RunDirectory, config: Config, reporter: Reporter) -> Result:
+def _run(
+    directory: RunDirectory, config: Config, reporter: Reporter, about: About = NOTHING
+) -> Result:
     """Execute what is left of a run. Nothing is written before its agent has been built."""
     ended = directory.result
     if ended is None:
@@ -42,8 +52,8 @@ def _run(directory: RunDirectory, config: Config, reporter: Reporter) -> Result:
             ended = directory.result  # another process may have been faster
             if ended is None:
                 directory.settle(config)
-                session = stack.enter_context(closing(Session(directory, config, agent, reporter)))
-                return _learn(session)
+                session = Session(directory, config, agent, reporter, about)
+                return _learn(stack.enter_context(closing(session)))
     if not directory.config().keep_checkpoint:
         Checkpoints(directory.checkpoints).remove()  # if that was interrupted
     return ended

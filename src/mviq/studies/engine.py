@@ -58,6 +58,10 @@ class Note:
     text: str
 
 
+class EngineLost(Exception):  # noqa: N818 - what happened to it
+    """What executes the runs is gone, and the runs with it, up to their checkpoints."""
+
+
 Event = Progress | Ended | Note
 
 

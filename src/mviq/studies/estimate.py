@@ -2,19 +2,23 @@
 
 import heapq
 import json
+import platform
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from itertools import repeat
 from math import ceil
+from operator import eq
+from pathlib import Path
 
 from mviq.messages import counted
 from mviq.progress import duration
 from mviq.runs.config import Config
 from mviq.runs.evaluation import TOGETHER
 from mviq.runs.session import CHECKPOINT_SECONDS
+from mviq.storage import json_bytes, write_durably
 from mviq.studies.engine import Task
 from mviq.studies.measuring import Measured
 from mviq.studies.process import environment
@@ -22,8 +26,10 @@ from mviq.studies.process import environment
 COST = (
     *("env", "critic", "network", "hidden", "n_quantiles", "batch_size", "train_every"),
     *("gradient_steps", "n_envs", "n_steps", "protocol", "backend", "threads", "device"),
+    *("wrappers", "normalize", "features_extractor"),
 )
 """The settings that determine the cost of a step; runs that share them are measured once."""
+LONGEST = 15.0  # seconds after which no further class is measured
 LONG_EPISODE = 1000  # steps assumed for an evaluation episode without a shorter time limit
 CHECKPOINTS = 3  # two are kept while a third is written
 ROW = 300  # bytes of a row of progress.csv and timing.csv together
@@ -66,24 +72,70 @@ def cost_class(config: Config) -> tuple[object, ...]:
     return tuple(getattr(config, name) for name in COST)
 
 
-def measured(configs: Sequence[Config], at_once: int) -> dict[tuple[object, ...], Measured]:
-    """Measure one run of each cost class, with as many at once as the study will have."""
+def measured(
+    configs: Sequence[Config], at_once: int, kept: Path
+) -> dict[tuple[object, ...], Measured]:
+    """Return the cost of each class: what a file has kept, and measurements of the others.
+
+    A class for which the time did not suffice is taken to cost what the most similar one does.
+    """
     classes = {cost_class(config): config for config in reversed(configs)}
+    names = {key: _name(key, at_once) for key in classes}
+    known = _read_costs(kept)
+    missing = {key: config for key, config in classes.items() if names[key] not in known}
+    fresh = _measure_classes(missing, at_once) if missing else {}
+    if fresh:
+        known |= {names[key]: cost for key, cost in fresh.items()}
+        content = {name: asdict(cost) for name, cost in known.items()}
+        write_durably(kept, json_bytes(content, indent=1))
+    costs = {key: known[names[key]] for key in classes if names[key] in known}
+    return {key: costs[_most_similar(key, costs)] for key in classes}
+
+
+def _name(key: tuple[object, ...], at_once: int) -> str:
+    """Return the name of a cost: it is that of a machine on which so many runs are done at once."""
+    return json.dumps([platform.node(), at_once, *key])
+
+
+def _read_costs(kept: Path) -> dict[str, Measured]:
+    """Return the costs in a file; none if it cannot be read, since they can be measured again."""
+    try:
+        content = json.loads(kept.read_bytes())
+        return {name: Measured(**cost) for name, cost in content.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _most_similar(
+    key: tuple[object, ...], keys: Collection[tuple[object, ...]]
+) -> tuple[object, ...]:
+    return max(keys, key=lambda other: sum(map(eq, key, other)))
+
+
+def _measure_classes(
+    classes: Mapping[tuple[object, ...], Config], at_once: int
+) -> dict[tuple[object, ...], Measured]:
+    """Measure one run of each class, with as many at once as the study will have, for a while."""
     rounds = ceil(at_once / len(classes))  # so that no core is idle during a measurement
+    end = time.monotonic() + LONGEST
     processes: list[subprocess.Popen[str]] = []
+    costs: dict[tuple[object, ...], Measured] = {}
+
+    def measure(key: tuple[object, ...]) -> None:
+        if costs and time.monotonic() > end:
+            return
+        cost = _measure(classes[key], processes)
+        costs[key] = max(cost, costs.get(key, cost), key=lambda one: one.step)
+
     with ThreadPoolExecutor(at_once) as threads:
-        several = list(classes.values()) * rounds
         try:
-            results = list(threads.map(_measure, several, repeat(processes)))
+            list(threads.map(measure, list(classes) * rounds))
         except BaseException:  # also Ctrl-C: leave no process behind
             threads.shutdown(wait=False, cancel_futures=True)
             for process in processes:
                 process.kill()
             raise
-    return {
-        key: max(results[i :: len(classes)], key=lambda result: result.step)
-        for i, key in enumerate(classes)
-    }
+    return costs
 
 
 def _measure(config: Config, processes: list[subprocess.Popen[str]]) -> Measured:
@@ -154,7 +206,8 @@ def _disk_of_finished(config: Config, cost: Measured) -> int:
 def _episode_limit(config: Config) -> int:
     import gymnasium
 
-    limit = gymnasium.spec(config.env).max_episode_steps
+    name = config.env.rpartition(":")[2]  # its module was imported when the run was checked
+    limit = gymnasium.spec(name).max_episode_steps
     return min(limit or LONG_EPISODE, LONG_EPISODE)
 
 

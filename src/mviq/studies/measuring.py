@@ -25,7 +25,7 @@ from mviq.runs.reporter import Reporter
 from mviq.runs.settings import convert
 
 STEPS, SECONDS = 300, 1.0  # the least that is measured
-PATIENCE = 20.0  # seconds after which fewer steps are enough
+PATIENCE = 8.0  # seconds of learning after which fewer steps are enough
 WARM_UP = 20  # updates that are not timed: they compile kernels
 _LONG = 1_000_000  # more steps than are ever measured
 _KIB = 1024 if sys.platform == "linux" else 1  # what ru_maxrss counts in
@@ -56,17 +56,18 @@ class Meter(Reporter):
 
     def __init__(self, warm_up: int) -> None:
         self._warm_up, self._first, self.began, self.step = warm_up, 0, 0.0, 0.0
+        self._end = 0.0
 
     def update(self, step: int, mean_return: float | None) -> None:
-        """Start the clock after the warm-up, and stop the run when there is enough to measure."""
+        """Start the clock, again after the warm-up; stop the run when it was long enough."""
         now = time.perf_counter()
-        if not self.began:
-            if step >= self._warm_up:
-                self._first, self.began = step, now
+        self._end = self._end or now + PATIENCE
+        if not self.began or self._first < self._warm_up <= step:
+            self._first, self.began = step, now
             return
         steps, seconds = step - self._first, now - self.began
-        enough = steps >= STEPS and seconds >= SECONDS
-        if not self.step and (enough or seconds >= PATIENCE):
+        enough = self._first >= self._warm_up and steps >= STEPS and seconds >= SECONDS
+        if not self.step and (enough or now >= self._end):
             self.step = seconds / steps
             signal.raise_signal(signal.SIGTERM)
 

@@ -6,7 +6,7 @@ algorithms on the seeds it got to.
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from fnmatch import fnmatchcase
 from itertools import product
 from operator import itemgetter
@@ -68,7 +68,8 @@ def check_runs(runs: Iterable[PlannedRun], here: bool = True) -> None:
     for run in runs:
         config = config_of(run) if here else replace(config_of(run), device="cpu")
         places = (config.env, config.network, config.observation_bounds, config.device)
-        kind = (*places, config.protocol, config.backend)
+        places += tuple(getattr(config, f.name) for f in fields(config) if f.metadata["own_part"])
+        kind = (*places, config.protocol, config.backend, config.track)
         if kind in checked:
             continue
         checked.add(kind)

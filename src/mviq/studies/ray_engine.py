@@ -20,11 +20,12 @@ from importlib.util import find_spec
 from typing import Any
 
 from mviq.messages import one_line
-from mviq.studies.engine import Ended, Event, Note, Task
+from mviq.studies.engine import Ended, EngineLost, Event, Note, Task
 from mviq.studies.ray_task import Mailbox, execute
 
 RETRIES = 20  # of a run whose node is lost, while the study is running
 POLL = 0.5  # seconds between looks into the mailbox
+SILENCE = 45.0  # seconds without its answer: the cluster is lost; after 60 Ray ends this process
 ANSWER = 10.0  # seconds in which a cluster must answer
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -107,7 +108,8 @@ class RayEngine:
             memory=needs["memory"] or None,
             max_retries=RETRIES,
         )
-        reference = remote.remote(task, not needs["GPU"], self._mailbox)
+        with self._noticing_loss():
+            reference = remote.remote(task, not needs["GPU"], self._mailbox)
         self._active[reference] = task
 
     def stop(self, run: str) -> None:
@@ -119,20 +121,31 @@ class RayEngine:
 
     def events(self) -> list[Event]:
         """Wait for a run to end, but not longer than ``POLL``; return what has happened."""
-        done, _ = self._ray.wait(list(self._active), timeout=POLL)
-        newest, nodes = self._ray.get(self._mailbox.take.remote(self._stopping))
+        with self._noticing_loss():
+            done, _ = self._ray.wait(list(self._active), timeout=POLL)
+            message = self._mailbox.take.remote(self._stopping)
+            newest, nodes = self._ray.get(message, timeout=SILENCE)
+            self._cancel_waiting(nodes)
         active = {task.run for task in self._active.values()}
         progress = [event for event in newest if event.run in active]
-        self._cancel_waiting(nodes)
         return [*self._captured.notes(), *progress, *map(self._ended, done)]
+
+    @contextmanager
+    def _noticing_loss(self) -> Iterator[None]:
+        try:
+            yield
+        except (self._ray.exceptions.RayError, RuntimeError, OSError) as error:
+            raise EngineLost(f"the Ray cluster is lost: {one_line(error):.200}") from error
 
     @cached_property
     def _mailbox(self) -> Any:
-        """The mailbox, on this node: it is lost only together with the study."""
+        """The mailbox, on this node; Ray starts it again if its process is lost."""
         strategies = import_module("ray.util.scheduling_strategies")
         here = self._ray.get_runtime_context().get_node_id()
         strategy = strategies.NodeAffinitySchedulingStrategy(here, soft=False)
-        actor = self._ray.remote(Mailbox).options(num_cpus=0, scheduling_strategy=strategy)
+        actor = self._ray.remote(Mailbox).options(
+            num_cpus=0, scheduling_strategy=strategy, max_restarts=-1, max_task_retries=-1
+        )
         return actor.remote()
 
     def _cancel_waiting(self, nodes: Mapping[str, str]) -> None:

@@ -117,7 +117,7 @@ def engine_of(options: Options) -> AbstractContextManager[Engine]:
 def prepare_study(
     study: Study, directory: StudyDirectory, options: Options, engine: Engine
 ) -> tuple[Plan, Work]:
-    """Return the plan of a study, and what is left to do; nothing is written."""
+    """Return the plan of a study, and what is left to do; only what was measured is written."""
     plan = expand(study)
     selected = matching_runs(plan, options.only)
     directory.check_owner(plan, options.drop)
@@ -133,9 +133,10 @@ def priced(tasks: list[Task], options: Options, engine: Engine) -> Work:
         engine.room(tasks)  # raises an error if there is none
     if not tasks or not options.measure:
         return Work(tasks)
-    options.say("measuring for a moment what the runs take …")
+    options.say("measuring a few hundred steps, to estimate how long the runs take …")
     at_once = min(LocalEngine(options.workers).room(tasks), len(tasks))
-    costs = estimates.measured([task.config for task in tasks], at_once)
+    kept = StudyDirectory(tasks[0].study).measured
+    costs = estimates.measured([task.config for task in tasks], at_once, kept)
     tasks = [
         replace(task, memory=memory(task.config, costs[cost_class(task.config)])) for task in tasks
     ]

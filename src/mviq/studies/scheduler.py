@@ -7,7 +7,7 @@ from typing import Protocol
 
 from mviq.runs.stopping import asked_to_stop
 from mviq.studies.board import Board
-from mviq.studies.engine import Ended, Engine, Event, Note, Progress, Task
+from mviq.studies.engine import Ended, Engine, EngineLost, Event, Note, Progress, Task
 from mviq.studies.plan import config_of
 from mviq.studies.run_status import status_of
 from mviq.studies.study_directory import Failure, PlannedRun, StudyDirectory
@@ -104,6 +104,11 @@ class Scheduler:
             except KeyboardInterrupt:
                 self._engine.kill()
                 return True
+            except EngineLost as error:
+                place = self._directory.path
+                how = f"'mviq study run {place}' continues, with this engine or another"
+                self._board.say(f"{error}; the runs are kept as their checkpoints are: {how}")
+                return False
             except BaseException:  # a bug of ours: leave no process behind
                 self._engine.kill()
                 raise

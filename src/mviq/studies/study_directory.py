@@ -69,6 +69,7 @@ class StudyDirectory(LockedDirectory):
     plan_file = property(lambda self: self.path / "plan.json")
     runs = property(lambda self: self.path / "runs")
     logs = property(lambda self: self.path / "logs")
+    measured = property(lambda self: self.path / ".measured.json")
     journal = property(lambda self: self.path / "trials.jsonl")
 
     @property

@@ -73,7 +73,7 @@ def work(study: Path, run: str, messages: Messages) -> None:
     directory = StudyDirectory(study)
     try:
         planned = next(one for one in directory.plan().runs if one.run == run)
-        result = _train(planned, directory.runs, messages)
+        result = _train(planned, directory, messages)
         messages.send(Ended(run, result.status, result.message))
     except (Stopped, KeyboardInterrupt):
         messages.send(Ended(run, "stopped"))
@@ -84,14 +84,16 @@ def work(study: Path, run: str, messages: Messages) -> None:
         messages.send(Ended(run, "failed", one_line(reason)))
 
 
-def _train(planned: PlannedRun, root: Path, messages: Messages) -> Result:
+def _train(planned: PlannedRun, directory: StudyDirectory, messages: Messages) -> Result:
     """Train, after waiting for any other process that works on the run."""
+    from mviq.runs.trackers import About
     from mviq.runs.training import train
 
+    about = About(directory.plan().name, planned.label)
     reporter = MessageReporter(planned.run, messages)
     while True:
         try:
-            return train(config_of(planned), root, reporter)
+            return train(config_of(planned), directory.runs, reporter, about)
         except BusyError as busy:
             reporter.say(f"{busy}: waiting")
             # Sent again and again, to notice if nobody reads any more.

@@ -5,7 +5,8 @@
 'converged'
 """
 
-from mviq.tabular.algorithms import ALGORITHMS, Algorithm, ExplicitKL, algorithm
+from mviq.choices import ALGORITHMS
+from mviq.tabular.algorithms import Algorithm, ExplicitKL, algorithm
 from mviq.tabular.exact_values import greedy_policy, optimal_q_values, policy_values
 from mviq.tabular.generators import chain, deep_sea, garnet, grid_world, lock_in_chain
 from mviq.tabular.gym import from_gym

@@ -6,15 +6,13 @@ what they are for the implicit algorithms, ``ExplicitKL`` for the explicit ones.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import NamedTuple, TypeAlias, get_args
 
 from torch import Tensor
 
+from mviq.choices import ALGORITHMS, ANY, PriorMotion
 from mviq.tsallis import FAMILY, Family, divergence, expectation, named, policy
-
-PriorMotion = Literal["fixed", "moving"]
 
 
 class Improvement(NamedTuple):
@@ -78,22 +76,6 @@ def improve(algorithm: Algorithm, q_values: Tensor, prior: Tensor | None) -> Imp
     at = algorithm.evaluate(q_values)
     bonus = algorithm.munchausen(q_values, at) if algorithm.munchausen_alpha else None
     return Improvement(at.policy, algorithm.bootstrap(at), bonus)
-
-
-ALGORITHMS: Mapping[str, str] = {
-    "vi": "value iteration: q = ∞, α = 0",
-    "advantage-learning": "greedy with an action gap: q = ∞",
-    "soft-vi": "entropy regularisation: q = 1, α = 0",
-    "m-vi": "Munchausen value iteration: q = 1, log form, clipped at −1",
-    "tsallis-vi": "Tsallis-entropy regularisation: any q, α = 0",
-    "mvi": "MVI(q), the paper's algorithm: any q, gap form",
-    "kl-vi": "explicit KL to a stored prior: q = 1",
-    "tkl-vi": "explicit Tsallis-KL to a stored prior: any q",
-}
-"""The eight named algorithms, with one line about each."""
-
-ANY = "family"
-"""Stands for an implicit algorithm without a name: every number is free."""
 
 
 def algorithm(name: str, **changes: object) -> Algorithm:

@@ -28,7 +28,7 @@ class Record(NamedTuple):
     bellman_residual: float
     """‖T Q_{k−1} − Q_{k−1}‖∞ with the algorithm's own operator T."""
     distance_to_optimum: float = math.nan
-    """‖Q_k − Q*‖∞."""
+    """‖Q_k − Q*‖∞; only plain value iteration tends to Q*, others to action values of their own."""
     greedy_value: float = math.nan
     """Exact value of the policy greedy in Q_k, from the start distribution."""
     policy_value: float = math.nan

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +33,6 @@ class Measure(NamedTuple):
 
 MEASURES = (
     Measure(r"Bellman residual $\|TQ-Q\|_\infty$", "bellman_residual", True),
-    Measure(r"distance to the optimum $\|Q-Q^*\|_\infty$", "distance_to_optimum", True),
     Measure("value from the start", "policy_value", False),
     Measure("action gap", "action_gap", False),
     Measure(r"entropy $S_q(\pi)$", "entropy", False),
@@ -48,6 +48,8 @@ def convergence_figure(
     """Draw the history of one run, or of several in one picture, a panel per measure."""
     named = {f"{label}: {run.status.value}": run for label, run in runs.items()}
     panels = [_panel(measure, named, optimum) for measure in MEASURES]
+    if optimum is not None:
+        panels.insert(1, _lost_value(named, optimum))
     shown = tuple(panel for panel in panels if any(len(series.x) for series in panel.series))
     return draw(FigureData("convergence", title, "", shown), looks(list(named)), title)
 
@@ -62,6 +64,20 @@ def _panel(measure: Measure, runs: Mapping[str, Solution], optimum: float | None
     series += [_series(label, run, greedy, dotted=True) for label, run in runs.items()]
     title += " (dotted: greedy)" if optimum is None else " (dotted: greedy; grey: optimal)"
     return Panel(title, "iteration", "", tuple(series), reference=optimum)
+
+
+def _lost_value(runs: Mapping[str, Solution], optimum: float) -> Panel:
+    """Return how much worse than optimal it is to act greedily.
+
+    Unlike a distance to Q*, this is comparable: the Munchausen term and the entropy shift the
+    action values that an algorithm converges to.
+    """
+    greedy = Measure("", "greedy_value", False)
+    series = [_series(label, run, greedy) for label, run in runs.items()]
+    lost = tuple(replace(one, y=np.maximum(optimum - one.y, 0.0)) for one in series)
+    least = max(abs(optimum), 1.0) * 1e-6
+    title = "value lost by acting greedily (0: optimal)"
+    return Panel(title, "iteration", "", lost, linear_below=least)
 
 
 def _series(label: str, run: Solution, measure: Measure, dotted: bool = False) -> Series:

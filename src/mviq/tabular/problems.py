@@ -4,41 +4,22 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from mviq.choices import GENERATORS, TOY_TEXT
 from mviq.tabular.generators import chain, deep_sea, garnet, grid_world, lock_in_chain
 from mviq.tabular.gym import from_gym
 from mviq.tabular.mdp import MDP
 from mviq.tabular.mdp_files import load_mdp
 
-
-class Generator(NamedTuple):
-    """A function that makes MDPs, and one line about it."""
-
-    make: Callable[..., MDP]
-    summary: str
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The numbers it takes, with their defaults."""
-        parameters = inspect.signature(self.make).parameters
-        return {name: parameter.default for name, parameter in parameters.items()}
-
-
-GENERATORS: Mapping[str, Generator] = {
-    "garnet": Generator(garnet, "random MDP with a few successors per action"),
-    "chain": Generator(chain, "walk left or right, only the right end pays"),
-    "lock-in": Generator(lock_in_chain, "stay for 0.1, or walk to where 1 is paid"),
-    "grid": Generator(grid_world, "slippery grid with random walls and one goal"),
-    "deep-sea": Generator(deep_sea, "one way in 2^size leads to the treasure"),
+MAKERS: Mapping[str, Callable[..., MDP]] = {
+    "garnet": garnet,
+    "chain": chain,
+    "lock-in": lock_in_chain,
+    "grid": grid_world,
+    "deep-sea": deep_sea,
 }
-
-TOY_TEXT: Mapping[str, str] = {
-    "FrozenLake-v1": "4×4 slippery ice with holes; try :map_name=8x8,is_slippery=false",
-    "CliffWalking-v1": "4×12 grid, the short way runs along a cliff",
-    "Taxi-v4": "pick up a passenger and bring them to one of four places",
-}
-"""The environments of Gymnasium that are known to be tabular; others with a table work as well."""
+"""The functions of the generators that ``choices`` lists."""
 
 
 def problem(text: str, discount: float | None = None) -> MDP:
@@ -55,7 +36,7 @@ def problem(text: str, discount: float | None = None) -> MDP:
     settings = _settings(text, rest)
     if discount is not None:
         settings["discount"] = discount
-    if name in GENERATORS:
+    if name in MAKERS:
         return _generate(name, settings)
     if not name or name[0].islower():
         raise ValueError(
@@ -96,7 +77,8 @@ def _parse(value: str) -> Any:
 
 
 def _generate(name: str, settings: dict[str, Any]) -> MDP:
-    known = GENERATORS[name].settings
+    parameters = inspect.signature(MAKERS[name]).parameters
+    known = {setting: parameter.default for setting, parameter in parameters.items()}
     for setting, value in settings.items():
         if setting not in known:
             raise ValueError(f"{name} has no {setting!r}, it has {', '.join(known)}")
@@ -106,4 +88,4 @@ def _generate(name: str, settings: dict[str, Any]) -> MDP:
             raise ValueError(f"{setting} of {name} must be a whole number, got {value!r}")
         if setting == "seed" and value < 0:
             raise ValueError(f"seed of {name} must be ≥ 0, got {value!r}")
-    return GENERATORS[name].make(**settings)
+    return MAKERS[name](**settings)

@@ -11,27 +11,38 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mviq.arrays import Floats
+from mviq.choices import MAX_ITERATIONS, TOLERANCE, NoiseKind
 from mviq.tabular.algorithms import Algorithm
 from mviq.tabular.history import Diagnostics, Record
 from mviq.tabular.mdp import MDP
 from mviq.tabular.status import Moment, State, Status, begin
 from mviq.tabular.sweep import improved_chunks, sweep
 
-TOLERANCE = 1e-8
-MAX_ITERATIONS = 10_000
-
 
 @dataclass(frozen=True)
 class Noise:
-    """Gaussian errors added to the action values in every iteration, the same for a seed."""
+    """Errors added to the action values in every iteration, the same for a seed.
+
+    Their standard deviation is ``scale``, but for heavy-tailed ones, which have none.
+    """
 
     scale: float
     seed: int = 0
+    kind: NoiseKind = "gaussian"
+    """``gaussian``; ``heavy-tailed``: Student's t with two degrees of freedom; ``outliers``: one
+    error in a hundred is ten times as large, the others are zero; ``constant``: the same errors in
+    every iteration."""
 
     def draw(self, iteration: int, shape: tuple[int, ...]) -> Tensor:
         """Return the errors of an iteration, which do not depend on the ones before."""
-        rng = np.random.default_rng((self.seed, iteration))
-        return torch.from_numpy(rng.standard_normal(shape)).mul_(self.scale)
+        rng = np.random.default_rng((self.seed, 0 if self.kind == "constant" else iteration))
+        if self.kind == "heavy-tailed":
+            errors = rng.standard_t(2, shape)
+        else:
+            errors = rng.standard_normal(shape)
+        if self.kind == "outliers":
+            errors *= 10 * (rng.random(shape) < 0.01)
+        return torch.from_numpy(errors).mul_(self.scale)
 
 
 def iterate(
@@ -65,7 +76,7 @@ def iterate(
         step = sweep(mdp, algorithm, state.q_values, state.prior)
         if noise is not None:
             errors = noise.draw(iteration, tuple(step.q_values.shape))
-            step.q_values[mdp.acting] += errors[mdp.acting]
+            step.q_values.add_(errors.masked_fill_(torch.from_numpy(mdp.terminal)[:, None], 0.0))
         if recentre:
             step.q_values.add_(_offset(*step.change, mdp.discount))
         mark = Moment(iteration, step.residual, step.q_values)

@@ -7,6 +7,7 @@ from mviq.tsallis.deformed import exp_q, exp_q_physics, log_q, log_q_physics, mi
 from mviq.tsallis.exact import expectation
 from mviq.tsallis.family import FAMILY, Evaluation, Family, named
 from mviq.tsallis.information import divergence, entropy, munchausen_residual
+from mviq.tsallis.modules import FenchelYoungLoss, TsallisPolicy, fenchel_young_loss
 from mviq.tsallis.policy import (
     normalizer,
     policy,
@@ -21,11 +22,14 @@ __all__ = [
     "FAMILY",
     "Evaluation",
     "Family",
+    "FenchelYoungLoss",
+    "TsallisPolicy",
     "divergence",
     "entropy",
     "exp_q",
     "exp_q_physics",
     "expectation",
+    "fenchel_young_loss",
     "log_q",
     "log_q_physics",
     "mirror_index",

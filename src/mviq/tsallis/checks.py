@@ -47,8 +47,7 @@ def _check_number(name: str, x: Scalar, above: float, infinity: bool, allowed: s
     if isinstance(x, Tensor):
         check_floating(name, x)
         good = (x > above) & (infinity | (x < math.inf))  # false for NaN
-        if not good.all():
-            raise ValueError(f"{name} must be {allowed}, got {first_where(~good, x)}")
+        require(good, x, f"{name} must be {allowed}")
         return x
     given: object = x  # whatever the annotation says
     if isinstance(given, bool) or not isinstance(given, Real):
@@ -66,14 +65,15 @@ def check_temperature(temperature: Scalar, dtype: torch.dtype) -> None:
     """Require that a temperature known to be positive is still so in the dtype of the values."""
     smallest, largest = torch.finfo(dtype).tiny, torch.finfo(dtype).max
     if isinstance(temperature, Tensor):
-        lost = (temperature < smallest) | (temperature > largest)
-        if lost.any():
-            check_temperature(float(temperature[lost].flatten()[0]), dtype)
+        good = (temperature >= smallest) & (temperature <= largest)
+        require(good, temperature, _temperatures(dtype))
     elif not smallest <= temperature <= largest:
-        raise ValueError(
-            f"temperature must be in [{smallest:.3g}, {largest:.3g}] for values in {dtype}, "
-            f"got {temperature:g}"
-        )
+        raise ValueError(f"{_temperatures(dtype)}, got {temperature:g}")
+
+
+def _temperatures(dtype: torch.dtype) -> str:
+    smallest, largest = torch.finfo(dtype).tiny, torch.finfo(dtype).max
+    return f"temperature must be in [{smallest:.3g}, {largest:.3g}] for values in {dtype}"
 
 
 def check_same_actions(name: str, x: Tensor, other_name: str, other: Tensor) -> None:
@@ -87,27 +87,22 @@ def check_same_actions(name: str, x: Tensor, other_name: str, other: Tensor) -> 
 def common_shape(**shapes: tuple[int, ...]) -> torch.Size:
     """Return the shape that named shapes broadcast to."""
     try:
-        shape = torch.broadcast_shapes(*shapes.values())  # type: ignore[no-untyped-call]
+        # torch.broadcast_shapes would import SymPy, which takes half a second.
+        same = torch.broadcast_tensors(*(torch.zeros(()).expand(s) for s in shapes.values()))  # type: ignore[no-untyped-call]
     except RuntimeError:
         listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
         raise ValueError(f"shapes must broadcast, got {listed}") from None
-    return torch.Size(shape)
+    return torch.Size(same[0].shape)
 
 
 def check_available(values: Tensor, prior: Tensor | None = None) -> None:
     """Require values below +inf, and in every row an action with a value above −inf."""
-    bad = ~(values < math.inf)  # NaN or +inf
-    if bad.any():
-        raise ValueError(
-            "values must be finite, or -inf for an action that is not available, "
-            f"got {first_where(bad, values)}"
-        )
-    available = values > -math.inf if prior is None else (values > -math.inf) & (prior > 0)
-    if not available.any(-1).all():
-        where = "" if prior is None else " with a positive prior"
-        raise ValueError(
-            f"values must have an available action{where} in every row, got a row of -inf"
-        )
+    allowed = "finite, or -inf for an action that is not available"
+    require(values < math.inf, values, f"values must be {allowed}")  # also catches NaN
+    possible = values if prior is None else torch.where(prior > 0, values, -math.inf)
+    where = "" if prior is None else " with a positive prior"
+    best = possible.amax(-1)
+    require(best > -math.inf, best, f"values must have an available action{where} in every row")
 
 
 def check_maximum(maximum: Tensor, values: Tensor, prior: Tensor | None = None) -> None:
@@ -119,15 +114,27 @@ def check_maximum(maximum: Tensor, values: Tensor, prior: Tensor | None = None) 
 def check_distribution(name: str, p: Tensor) -> None:
     """Require rows that are non-negative and sum to one."""
     check_last_axis(name, p)
-    if not (p >= 0).all():  # also catches NaN
-        raise ValueError(f"{name} must be non-negative, got {first_where(~(p >= 0), p)}")
+    require(p >= 0, p, f"{name} must be non-negative")  # also catches NaN
     total = p.to(wide_dtype(p)).sum(-1)
     tolerance = max(_SUM_TOLERANCE, torch.finfo(p.dtype).eps)  # each rounded: eps/2 at the most
-    off = (total - 1).abs() > tolerance
-    if off.any():
-        raise ValueError(
-            f"{name} must sum to one over its last axis, got {first_where(off, total)}"
-        )
+    good = (total - 1).abs() <= tolerance
+    require(good, total, f"{name} must sum to one over its last axis")
+
+
+def require(good: Tensor, x: Tensor, statement: str) -> None:
+    """Raise the statement unless all is good, with the first ``x`` that is not."""
+    if torch.compiler.is_compiling():  # nothing can be read yet: the graph asserts it when it runs
+        torch._assert_async(good.all(), statement)
+    elif not unwrapped(good).all():
+        found = "" if unwrapped(good) is not good else f", got {first_where(~good, x)}"
+        raise ValueError(statement + found)
+
+
+def unwrapped(x: Tensor) -> Tensor:
+    """Return the numbers behind the stand-in for them that a function transform passes."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(x):
+        x = torch._C._functorch.get_unwrapped(x)
+    return x
 
 
 def first_where(mask: Tensor, x: Tensor) -> str:

@@ -1,11 +1,14 @@
 """The q-logarithm and the q-exponential, accurate for every q, with derivatives in x and in q."""
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
+from torch.compiler import is_compiling
 
 from mviq.tsallis.checks import (
     Scalar,
@@ -13,9 +16,10 @@ from mviq.tsallis.checks import (
     check_floating,
     check_positive,
     common_shape,
-    first_where,
+    require,
     wide_dtype,
 )
+from mviq.tsallis.exact import is_transformed
 
 
 def log_q(x: Tensor, q: Scalar) -> Tensor:
@@ -29,7 +33,7 @@ def log_q(x: Tensor, q: Scalar) -> Tensor:
     tensor(0.)
     """
     _check_non_negative(x)
-    return _elementwise(_LogQ, x, check_positive("q", q, infinity=True))
+    return _elementwise(_LOG_Q, x, check_positive("q", q, infinity=True))
 
 
 def exp_q(x: Tensor, q: Scalar) -> Tensor:
@@ -47,7 +51,7 @@ def exp_q(x: Tensor, q: Scalar) -> Tensor:
 
 def exp_q_unchecked(x: Tensor, q: Scalar) -> Tensor:
     """Return exp_q x of arguments known to be good."""
-    return _elementwise(_ExpQ, x, q)
+    return _elementwise(_EXP_Q, x, q)
 
 
 def mirror_index(q: Scalar) -> Scalar:
@@ -69,7 +73,7 @@ def log_q_physics(x: Tensor, q: Scalar) -> Tensor:
     tensor([-1.0000,  0.5000])
     """
     _check_non_negative(x)
-    return _elementwise(_LogQ, x, mirror_index(check_finite("q", q)))
+    return _elementwise(_LOG_Q, x, mirror_index(check_finite("q", q)))
 
 
 def exp_q_physics(x: Tensor, q: Scalar) -> Tensor:
@@ -84,19 +88,17 @@ def exp_q_physics(x: Tensor, q: Scalar) -> Tensor:
 
 def xlog_q(x: Tensor, q: Scalar) -> Tensor:
     """Return x ln_q x with 0 ln_q 0 = 0: the summand of entropy and divergence, unchecked."""
-    return _elementwise(_XLogQ, x, q)
+    return _elementwise(_XLOG_Q, x, q)
 
 
 def _check_non_negative(x: Tensor) -> None:
     check_floating("x", x)
-    if not (x >= 0).all():  # also catches NaN
-        raise ValueError(f"x must be non-negative, got {first_where(~(x >= 0), x)}")
+    require(x >= 0, x, "x must be non-negative")  # also catches NaN
 
 
 def _check_not_nan(x: Tensor) -> None:
     check_floating("x", x)
-    if x.isnan().any():
-        raise ValueError(f"x must not contain NaN, got {first_where(x.isnan(), x)}")
+    require(~x.isnan(), x, "x must not contain NaN")
 
 
 def log_q_slope(x: Tensor, q: Scalar) -> Tensor:
@@ -140,54 +142,93 @@ def _exp_q(x: Tensor, q: Tensor) -> Tensor:
     return torch.where(q == 1, x.exp(), torch.where(q == math.inf, greedy, power))
 
 
-def _elementwise(function: type[Function], x: Tensor, q: Scalar) -> Tensor:
+@dataclass(frozen=True)
+class _Rule:
+    """An elementwise function of x and q with its two derivatives, which also see its result."""
+
+    value: Callable[[Tensor, Tensor], Tensor]
+    slope: Callable[[Tensor, Tensor, Tensor], Tensor]
+    slope_in_q: Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def _exp_q_slope(x: Tensor, q: Tensor, result: Tensor) -> Tensor:
+    positive = (result > 0) & (q < math.inf)  # at q = ∞ it is a step, with no slope
+    return torch.where(positive, torch.where(positive, result, 1.0).pow(2 - q), 0.0)
+
+
+def _exp_q_slope_in_q(x: Tensor, q: Tensor, result: Tensor) -> Tensor:
+    inside = torch.where((result > 0) & (q < math.inf), result, 1.0)
+    return -_exp_q_slope(x, q, result) * log_q_slope(inside, q)
+
+
+def _xlog_q_slope_in_q(x: Tensor, q: Tensor, result: Tensor) -> Tensor:
+    inside = torch.where(x > 0, x, 1.0)
+    return torch.where(x > 0, inside * log_q_slope(inside, q), 0.0)
+
+
+_LOG_Q = _Rule(_log_q, lambda x, q, _: x.pow(q - 2), lambda x, q, _: log_q_slope(x, q))
+_EXP_Q = _Rule(_exp_q, _exp_q_slope, _exp_q_slope_in_q)
+_XLOG_Q = _Rule(
+    lambda x, q: torch.where(x > 0, x * _log_q(x, q), 0.0),
+    lambda x, q, _: _elementwise(_LOG_Q, x, q) + x.pow(q - 1),
+    _xlog_q_slope_in_q,
+)
+
+
+def _elementwise(rule: _Rule, x: Tensor, q: Scalar) -> Tensor:
     dtype = wide_dtype(x)
-    index = q.to(dtype) if isinstance(q, Tensor) else torch.tensor(q, dtype=dtype, device=x.device)
+    index = (
+        q.to(dtype) if isinstance(q, Tensor) else torch.full((), q, dtype=dtype, device=x.device)
+    )
     shape = common_shape(x=x.shape, q=index.shape)
     arguments = x.to(dtype).expand(shape), index.expand(shape)
-    return cast(Tensor, function.apply(*arguments)).to(x.dtype)  # type: ignore[no-untyped-call]
+    recorded = torch.is_grad_enabled() and any(argument.requires_grad for argument in arguments)
+    if not recorded and not is_transformed():
+        return rule.value(*arguments).to(x.dtype)
+    # A compiler refuses functions that can be differentiated forwards.
+    function = _Backwards if is_compiling() else _BothWays
+    return cast(Tensor, function.apply(*arguments, rule)).to(x.dtype)  # type: ignore[no-untyped-call]
 
 
-class _LogQ(Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, q: Tensor) -> Tensor:
-        ctx.save_for_backward(x, q)
-        return _log_q(x, q)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None]:
-        (grad,), (x, q) = grads, ctx.saved_tensors
-        grad_q = grad * log_q_slope(x, q) if ctx.needs_input_grad[1] else None
-        return grad * x.pow(q - 2), grad_q
-
-
-class _ExpQ(Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, q: Tensor) -> Tensor:
-        result = _exp_q(x, q)
-        ctx.save_for_backward(result, q)
-        return result
+class _Backwards(Function):
+    generate_vmap_rule = True
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None]:
-        (grad,), (result, q) = grads, ctx.saved_tensors
-        positive = (result > 0) & (q < math.inf)  # at q = ∞ it is a step, with no slope
-        inside = torch.where(positive, result, 1.0)
-        grad_x = torch.where(positive, grad * inside.pow(2 - q), 0.0)
-        grad_q = -grad_x * log_q_slope(inside, q) if ctx.needs_input_grad[1] else None
-        return grad_x, grad_q
-
-
-class _XLogQ(Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, q: Tensor) -> Tensor:
-        ctx.save_for_backward(x, q)
-        return torch.where(x > 0, x * _log_q(x, q), 0.0)
+    def forward(x: Tensor, q: Tensor, rule: _Rule) -> Tensor:
+        return rule.value(x, q)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None]:
-        (grad,), (x, q) = grads, ctx.saved_tensors
-        log = cast(Tensor, _LogQ.apply(x, q))  # type: ignore[no-untyped-call]
-        at_q = torch.where(x > 0, x, 1.0)
-        grad_q = torch.where(x > 0, grad * at_q * log_q_slope(at_q, q), 0.0)
-        return grad * (log + x.pow(q - 1)), grad_q if ctx.needs_input_grad[1] else None
+    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
+        x, q, ctx.rule = inputs
+        ctx.save_for_backward(x, q, output)
+        ctx.save_for_forward(x, q, output)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None, None]:
+        in_q = ctx.needs_input_grad[1]
+        at = ctx.saved_tensors
+        grad_q = _product(grads[0], ctx.rule.slope_in_q(*at)) if in_q else None
+        return _product(grads[0], ctx.rule.slope(*at)), grad_q, None
+
+
+class _BothWays(_Backwards):
+    @staticmethod
+    def jvp(ctx: Any, x: Tensor | None, q: Tensor | None, rule: None) -> Tensor:
+        refuse_nested_forward_mode()
+        at = ctx.saved_tensors
+        push = torch.zeros_like(at[2]) if x is None else _product(x, ctx.rule.slope(*at))
+        return push if q is None else push + _product(q, ctx.rule.slope_in_q(*at))
+
+
+def _product(grad: Tensor, slope: Tensor) -> Tensor:
+    return torch.where(slope == 0, 0.0, grad * slope)  # a gradient may be infinite
+
+
+def refuse_nested_forward_mode() -> None:
+    """Refuse what PyTorch answers with zeros: a forward derivative of a forward derivative."""
+    levels = [level.key() for level in torch._C._functorch.get_interpreter_stack() or ()]
+    if levels.count(torch._C._functorch.TransformType.Jvp) > 1:
+        raise RuntimeError(
+            "jvp of jvp and jacfwd of jacfwd do not work with a torch.autograd.Function: "
+            "use torch.func.hessian, or jacrev for one of the two"
+        )

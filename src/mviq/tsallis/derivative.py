@@ -9,7 +9,7 @@ At q = ∞ the policy is piecewise constant and ψ = max z.
 """
 
 import math
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -18,31 +18,22 @@ from torch.autograd import Function
 
 from mviq.tsallis import kernels
 from mviq.tsallis.checks import Scalar
-from mviq.tsallis.deformed import exp_q_unchecked, log_q_slope
+from mviq.tsallis.deformed import exp_q_unchecked, log_q_slope, refuse_nested_forward_mode
 from mviq.tsallis.exact import Solved, as_array, solve
 
 
-def differentiable_solution(
+def solution_of_values(
     values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None
 ) -> Solved:
-    """Return the solution of checked and broadcast arguments as a part of the autograd graph."""
-    if isinstance(q, Tensor) or isinstance(temperature, Tensor) or prior is not None:
-        function: type[Function] = _SolutionOfAll
-        q, temperature = (
-            torch.as_tensor(x, dtype=values.dtype, device=values.device).expand(values.shape[:-1])
-            for x in (q, temperature)
-        )
-    else:
-        function = _SolutionOfValues
-    outputs = function.apply(values, q, temperature, prior)  # type: ignore[no-untyped-call]
+    """Return the solution of checked arguments as a part of the autograd graph."""
+    outputs = _SolutionOfValues.apply(values, q, temperature, prior)  # type: ignore[no-untyped-call]
     return Solved(*cast(tuple[Tensor, Tensor, Tensor], outputs))
 
 
 class _SolutionOfValues(Function):
     """The case of every training step, kept short: one q, one temperature, no prior.
 
-    ``forward`` sets up the context itself, which is faster but not what ``torch.func`` can use:
-    its users pass q as a tensor.
+    ``forward`` sets up the context itself, which is faster but not what ``torch.func`` can use.
     """
 
     @staticmethod
@@ -74,34 +65,121 @@ class _SolutionOfValues(Function):
         return grad_values, None, None, None
 
 
-class _SolutionOfAll(Function):
+class SolutionOfAll(Function):
     """The general case; ``backward`` is written in the outputs, so it is differentiable again."""
 
     @staticmethod
-    def forward(values: Tensor, q: Tensor, temperature: Tensor, prior: Tensor | None) -> Solved:
-        return solve(values, q, temperature, prior)
+    def forward(
+        values: Tensor, q: Tensor, temperature: Tensor, prior: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        with torch._C._AutoDispatchBelowAutograd():
+            solved: tuple[Tensor, Tensor, Tensor] = torch.ops.mviq.policy(
+                values, q, temperature, prior
+            )
+        return solved
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         ctx.mark_non_differentiable(output[2])
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*inputs, *output)
+        ctx.save_for_forward(*inputs, *output)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        values, q, temperature, prior, policy, psi, maximum = ctx.saved_tensors
-        q, temperature = q.unsqueeze(-1), temperature.unsqueeze(-1)
+        _, q, temperature, prior, *_ = ctx.saved_tensors
+        at = _Point.of(*ctx.saved_tensors)
+        grad_z, grad_prior = pull_back(grads[0], grads[1], at.ratio, at.prior, at.q)
+        grad_scale = grad_z * at.gaps / at.temperature
+        return (
+            grad_z / at.temperature,
+            -(grad_z * at.slope_in_q()).sum(-1).sum_to_size(q.shape)
+            if ctx.needs_input_grad[1]
+            else None,
+            -grad_scale.sum(-1).sum_to_size(temperature.shape) if ctx.needs_input_grad[2] else None,
+            grad_prior if grad_prior is None else grad_prior.to(prior.dtype),
+        )
+
+    @staticmethod
+    def jvp(
+        ctx: Any, values: Tensor | None, q: Tensor | None, temperature: Tensor | None, *prior: Any
+    ) -> tuple[Tensor, Tensor, None]:
+        """Push a direction forward: ∂π/∂z is symmetric, so pulling it back does the same."""
+        refuse_nested_forward_mode()
+        at = _Point.of(*ctx.saved_tensors)
+        move = torch.zeros_like(at.ratio) if values is None else values / at.temperature
+        if temperature is not None:
+            move = move - at.gaps * temperature.to(move).unsqueeze(-1) / at.temperature
+        if q is not None:
+            move = move - at.slope_in_q() * q.to(move).unsqueeze(-1)
+        push = pull_back(move, None, at.ratio, at.prior, at.q)[0]
+        share, grain = pull_back(None, torch.ones_like(move[..., 0]), at.ratio, at.prior, at.q)
+        push_psi = (share * torch.where(at.ratio > 0, move, 0.0)).sum(-1)
+        if grain is not None and prior[0] is not None:
+            added = torch.where(at.q == math.inf, 0.0, at.ratio * prior[0])
+            push = push + added - share * added.sum(-1, keepdim=True)
+            push_psi = push_psi + (grain * prior[0]).sum(-1)
+        return push, push_psi, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *inputs: Tensor | None) -> tuple[Any, tuple[int, int, int]]:
+        arguments = with_mapped_axis(info.batch_size, in_dims, *inputs)
+        return SolutionOfAll.apply(*arguments), (0, 0, 0)  # type: ignore[no-untyped-call]
+
+
+def with_mapped_axis(size: int, in_dims: Any, *inputs: Tensor | None) -> list[Tensor | None]:
+    """Return values, q, temperature and prior with the axis of a map as the first of the rows."""
+    values, *others = inputs
+    assert values is not None
+    dim = in_dims[0]
+    values = values.expand(size, *values.shape) if dim is None else values.movedim(dim, 0)
+    shapes = values.shape[:-1], values.shape[:-1], values.shape
+    moved = (_along(*one) for one in zip(others, in_dims[1:], shapes, strict=True))
+    return [values, *moved]
+
+
+def _along(x: Tensor | None, dim: int | None, shape: torch.Size) -> Tensor | None:
+    if x is None or (dim is None and x.dim() == 0):
+        return x  # one number for all rows
+    if dim is None:
+        return x.expand(shape)
+    x = x.movedim(dim, 0)
+    return x.reshape(-1, *(1,) * (len(shape) - 1)).expand(shape) if x.dim() == 1 else x
+
+
+class _Point(NamedTuple):
+    """Where the derivative is taken; q and temperature have an axis for the actions."""
+
+    ratio: Tensor
+    gaps: Tensor
+    q: Tensor
+    temperature: Tensor
+    prior: Tensor | None
+
+    @classmethod
+    def of(
+        cls,
+        values: Tensor,
+        q: Tensor,
+        temperature: Tensor,
+        prior: Tensor | None,
+        policy: Tensor,
+        psi: Tensor,
+        maximum: Tensor,
+    ) -> "_Point":
+        q, temperature = (x.to(values).unsqueeze(-1) for x in (q, temperature))
         available = values > -math.inf
         gaps = torch.where(available, values - maximum.unsqueeze(-1), 0.0) / temperature
+        if prior is None:
+            return cls(policy, gaps, q, temperature, None)
+        prior = prior.to(values)
         log = torch.where(available, gaps - psi.unsqueeze(-1), -math.inf)
-        ratio = policy if prior is None else _ratio(policy, prior, log, q)
-        grad_z, grad_prior = pull_back(grads[0], grads[1], ratio, prior, q)
-        return (
-            grad_z / temperature,
-            _grad_q(grad_z, ratio, q) if ctx.needs_input_grad[1] else None,
-            -(grad_z * gaps / temperature).sum(-1) if ctx.needs_input_grad[2] else None,
-            grad_prior,
-        )
+        return cls(_ratio(policy, prior, log, q), gaps, q, temperature, prior)
+
+    def slope_in_q(self) -> Tensor:
+        """Return ∂_q ln_q ρ on the support and 0 off it."""
+        inside = self.ratio > 0
+        return torch.where(inside, log_q_slope(torch.where(inside, self.ratio, 1.0), self.q), 0.0)
 
 
 def pull_back(
@@ -150,9 +228,3 @@ def _ratio(policy: Tensor, prior: Tensor, log: Tensor, q: Scalar) -> Tensor:
     limit = exp_q_unchecked(torch.where(available, log, 0.0), q)
     limit = torch.where(available, limit, 0.0)
     return torch.where(possible, policy / torch.where(possible, prior, 1.0), limit)
-
-
-def _grad_q(grad_z: Tensor, ratio: Tensor, q: Tensor) -> Tensor:
-    inside = ratio > 0
-    slope = torch.where(inside, log_q_slope(torch.where(inside, ratio, 1.0), q), 0.0)
-    return -(grad_z * slope).sum(-1)

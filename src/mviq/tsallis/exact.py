@@ -11,6 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch._C import _are_functorch_transforms_active
+from torch.autograd import forward_ad
+from torch.compiler import is_compiling
 
 from mviq.tsallis import kernels, tensors
 from mviq.tsallis.checks import Scalar, check_available, check_maximum, check_same_actions
@@ -22,6 +25,11 @@ class Solved(NamedTuple):
     policy: Tensor
     psi: Tensor
     maximum: Tensor
+
+
+def is_transformed() -> bool:
+    """Return whether a compiler or a transform is at work, which cannot see into kernels."""
+    return is_compiling() or _are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
 def solve(values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None) -> Solved:

@@ -8,20 +8,19 @@ with π the Tsallis policy of Q_k at temperature τ. A named algorithm is a poin
 import math
 from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import torch
 from torch import Tensor
 
+from mviq.choices import Form, PolicyMethod
 from mviq.tsallis.checks import check_positive, check_temperature
 from mviq.tsallis.deformed import log_q, log_q_physics
-from mviq.tsallis.exact import evaluate, expectation
+from mviq.tsallis.exact import evaluate, expectation, is_transformed
 from mviq.tsallis.information import entropy_unchecked
 from mviq.tsallis.policy import policy, solution
 from mviq.tsallis.taylor import taylor_log_policy, taylor_policy
 
-Form = Literal["gap", "log", "truncated_log", "naive_log"]
-PolicyMethod = Literal["exact", "taylor"]
 NAIVE_FLOOR = 1e-8  # below it the naive logarithm of a truncated probability is cut off
 
 
@@ -94,9 +93,9 @@ class Family:
 
     def evaluate(self, q_values: Tensor) -> Evaluation:
         """Return the policy with its mean action value and its entropy."""
-        differentiable = q_values.requires_grad and torch.is_grad_enabled()
+        seen = (q_values.requires_grad and torch.is_grad_enabled()) or is_transformed()
         plain = q_values.device.type == "cpu" and q_values.dtype in (torch.float32, torch.float64)
-        if plain and not differentiable and self.policy_method == "exact":
+        if plain and not seen and self.policy_method == "exact":
             return Evaluation(*evaluate(q_values, self.q, self.temperature))
         return self._evaluate_by_tensors(q_values)
 

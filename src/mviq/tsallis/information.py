@@ -14,7 +14,7 @@ from mviq.tsallis.checks import (
     wide_dtype,
 )
 from mviq.tsallis.deformed import log_q_physics, xlog_q
-from mviq.tsallis.exact import as_array
+from mviq.tsallis.exact import as_array, is_transformed
 
 
 def entropy(policy: Tensor, q: Scalar) -> Tensor:
@@ -44,7 +44,7 @@ def _in_one_pass(policy: Tensor, q: Scalar) -> bool:
     """Return whether the compiled loop can be used: targets of learning are such entropies."""
     differentiated = policy.requires_grad and torch.is_grad_enabled()
     plain = policy.device.type == "cpu" and policy.dtype in (torch.float32, torch.float64)
-    return plain and not differentiated and not isinstance(q, Tensor)
+    return plain and not (differentiated or isinstance(q, Tensor) or is_transformed())
 
 
 def divergence(policy: Tensor, prior: Tensor, q: Scalar) -> Tensor:

@@ -12,7 +12,8 @@ Every function takes values of any leading batch shape with the actions on the l
 marks an action that is not available. q and temperature are numbers, or tensors that broadcast
 over the batch: ``q=torch.tensor([1.0, 2.0, math.inf]).unsqueeze(-1)`` on values of shape (4, n)
 gives all three policies of all four rows, shape (3, 4, n), in one call. All are differentiable in
-values, temperature, prior and q.
+values, temperature, prior and q, backwards and forwards, and work under ``torch.compile``,
+``torch.export`` and ``torch.func``.
 """
 
 import torch
@@ -28,15 +29,18 @@ from mviq.tsallis.checks import (
     common_shape,
     wide_dtype,
 )
-from mviq.tsallis.derivative import differentiable_solution
-from mviq.tsallis.exact import Solved, expectation, solve
+from mviq.tsallis.derivative import solution_of_values
+from mviq.tsallis.exact import Solved, expectation, is_transformed, solve
+from mviq.tsallis.operator import by_operator
 
 
 def policy(
     values: Tensor, q: Scalar, temperature: Scalar = 1.0, prior: Tensor | None = None
 ) -> Tensor:
-    """Return the exact Tsallis policy π = μ exp_q(z − ψ).
+    """Return the exact Tsallis policy π = argmax_p ⟨p, z⟩ + (1/q) S_q(p) = exp_q(z − ψ).
 
+    z = values/temperature. The entropy has weight 1/q: for weight 1, multiply the temperature by q.
+    With a prior μ it is argmax_p ⟨p, z⟩ − (1/q) D_q(p‖μ) = μ exp_q(z − ψ).
     q = 1 is softmax, q = 2 sparsemax, q = ∞ uniform over the maximisers.
 
     >>> policy(torch.tensor([1.0, 0.5, -0.2]), q=2)
@@ -113,18 +117,21 @@ def solution(
 ) -> Solved:
     """Return all there is to know: the policy, ψ − max z and the maximum, in single or double."""
     check_last_axis("values", values)
+    if prior is not None:
+        check_last_axis("prior", prior)
+        check_same_actions("prior", prior, "values", values)
+    tensors = [x for x in (values, q, temperature, prior) if isinstance(x, Tensor)]
+    recorded = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
+    if is_transformed() or (recorded and len(tensors) > 1):
+        return by_operator(*_broadcast(values, q, temperature, prior))
     q = check_positive("q", q, infinity=True)
     temperature = check_positive("temperature", temperature, infinity=False)
     check_temperature(temperature, wide_dtype(values))
     if prior is not None:
         check_distribution("prior", prior)
-        check_same_actions("prior", prior, "values", values)
+        prior = prior.to(wide_dtype(values))
     arguments = _broadcast(values, q, temperature, prior)
-    if torch.is_grad_enabled() and any(
-        isinstance(x, Tensor) and x.requires_grad for x in arguments
-    ):
-        return differentiable_solution(*arguments)
-    return solve(*arguments)
+    return solution_of_values(*arguments) if recorded else solve(*arguments)
 
 
 def _broadcast(
@@ -148,5 +155,5 @@ def _broadcast(
         values.expand(rows),
         q.to(dtype).expand(batch) if isinstance(q, Tensor) else q,
         temperature.to(dtype).expand(batch) if isinstance(temperature, Tensor) else temperature,
-        None if prior is None else prior.to(dtype).expand(rows),
+        None if prior is None else prior.expand(rows),
     )

@@ -7,11 +7,11 @@ from torch import Tensor
 
 from mviq.tsallis.checks import (
     Scalar,
+    check_available,
     check_last_axis,
-    check_maximum,
     check_positive,
     check_temperature,
-    first_where,
+    require,
     wide_dtype,
 )
 from mviq.tsallis.information import over_actions
@@ -57,15 +57,13 @@ def _parts(values: Tensor, q: Scalar, temperature: Scalar) -> tuple[Tensor, Tens
     """Return z below its maximum, ψ̂, q and which actions are available."""
     check_last_axis("values", values)
     q = check_positive("q", q, infinity=False)
-    below = torch.as_tensor(q) <= 1
-    if below.any():
-        given = first_where(below, torch.as_tensor(q))
-        raise ValueError(f"q must be > 1 for the Taylor policy, got {given}")
+    given = torch.as_tensor(q)
+    require(given > 1, given, "q must be > 1 for the Taylor policy")
     temperature = check_positive("temperature", temperature, infinity=False)
     check_temperature(temperature, wide_dtype(values))
     wide = values.to(wide_dtype(values))
     maximum = wide.detach().amax(-1, keepdim=True)
-    check_maximum(maximum, values)
+    check_available(values)
     index = over_actions(q)
     available = wide > -math.inf
     z = torch.where(available, wide - maximum, 0.0) / over_actions(temperature)

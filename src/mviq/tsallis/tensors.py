@@ -10,9 +10,10 @@ monotonically; they need no bracket and no step control.
 ====== ============================================================================
  q      unknown and function
 ====== ============================================================================
- < 1    u = 1 + (1−q)ψ, where a small prior makes it small; else as the next
+ ≤ 2    u = 1 + (1−q)ψ, in ln_q Σ μ (u + (q−1)z)_+^(1/(q−1)) = 0: a weighted norm of
+        affine functions of u
+ near 1 ψ in the same function, unless a small prior makes u small
  1      closed form
- ≤ 2    ψ, in ln_q Σ μ exp_q(z − ψ) = 0: a weighted norm of affine functions of ψ
  > 2    the smallest supported ratio v = π/μ, on a support known beforehand; ψ would
         lose all digits of π = (…)^(1/(q−1)), where the root is steep
  ∞      closed form
@@ -57,13 +58,13 @@ class Rows(NamedTuple):
 def solve(rows: Rows) -> tuple[Tensor, Tensor]:
     """Return the policy (actions, rows) and ψ − max z (1, rows)."""
     policy, psi = torch.empty_like(rows.values), torch.empty_like(rows.q)
-    below_two, above_two = rows.q <= 2, (rows.q > 2) & (rows.q < math.inf)
-    small_base = _smallest_base(rows) < 0.5
+    closed_form, above_two = (rows.q == 1) | (rows.q == math.inf), rows.q > 2
+    near_one = ((rows.q - 1).abs() < 0.25) & (_first_base(rows) >= 0.5)
     methods = (
-        (small_base, _solve_below_one),
-        (below_two & (rows.q != 1) & ~small_base, _solve_below_two),
-        (above_two, _solve_above_two),
-        (~(below_two | above_two) | (rows.q == 1), _solve_closed_form),
+        (closed_form, _solve_closed_form),
+        (near_one & ~closed_form, _solve_near_one),
+        (~near_one & ~above_two, _solve_by_base),
+        (above_two & ~closed_form, _solve_above_two),
     )
     for mask, method in methods:
         columns = mask.flatten().nonzero().flatten()
@@ -87,15 +88,15 @@ def _solve_closed_form(rows: Rows) -> tuple[Tensor, Tensor]:
     return weights / total, torch.where(rows.q == 1, total.log(), 0.0)
 
 
-def _solve_below_two(rows: Rows) -> tuple[Tensor, Tensor]:
-    """Find ψ from the left, where Σ μ exp_q(z − ψ) ≥ 1."""
+def _solve_near_one(rows: Rows) -> tuple[Tensor, Tensor]:
+    """Find ψ from the left, where Σ μ exp_q(z − ψ) ≥ 1; 1 + t would lose the digits of t."""
     gaps, a = _gaps(rows), rows.q - 1
     psi, last = _start(gaps, rows), math.inf
     for _ in range(_MOST_STEPS):
         t = (a * (gaps - psi)).clamp(min=-1.0)
         ratio = (t.log1p() / a).exp()
         total = rows.weighted(ratio).sum(0, keepdim=True)
-        excess = float((total - 1).amax())
+        excess = float((total - 1).abs().amax())
         if excess <= _tolerance(gaps) or excess >= last:
             break
         # exp_q′ = exp_q^(2−q) = exp_q/(1 + t), and 0/0 = 0 off the support.
@@ -115,32 +116,34 @@ def _start(gaps: Tensor, rows: Rows) -> Tensor:
     return alone.amax(0, keepdim=True)
 
 
-def _smallest_base(rows: Rows) -> Tensor:
-    """Return the smallest u = 1 + (1−q)ψ at which a single action has probability one."""
+def _first_base(rows: Rows) -> Tensor:
+    """Return the u nearest to the root at which a single action has probability one."""
     if rows.prior is None:
         return torch.ones_like(rows.q)
     alone = rows.prior.pow(1 - rows.q) + (1 - rows.q) * _gaps(rows)
-    return torch.where(rows.q < 1, alone.nan_to_num(0.0).amax(0, keepdim=True), 1.0)
+    below = alone.nan_to_num(0.0).amax(0, keepdim=True)
+    return torch.where(rows.q < 1, below, alone.nan_to_num(math.inf).amin(0, keepdim=True))
 
 
-def _solve_below_one(rows: Rows) -> tuple[Tensor, Tensor]:
-    """Find u = 1 + (1−q)ψ, the base of the best action, from the left.
+def _solve_by_base(rows: Rows) -> tuple[Tensor, Tensor]:
+    """Find u = 1 + (1−q)ψ, the base of the best action, from where Σ ≥ 1.
 
-    A small prior on a good action makes π/μ = u^(−1/(1−q)) large and 1 + (q−1)(z − ψ) cancel.
+    Many actions make u small for q > 1, a small prior on a good action does for q < 1: then
+    1 + (q−1)(z − ψ) cancels, and u + (q−1)z does not.
     """
-    gaps, b = _gaps(rows), 1 - rows.q
-    base, last = _smallest_base(rows), math.inf
+    gaps, a = _gaps(rows), rows.q - 1
+    base, last = _first_base(rows), math.inf
     for _ in range(_MOST_STEPS):
-        own = base - b * gaps
-        ratio = own.pow(-1 / b)
+        own = (base + a * gaps).clamp(min=0.0)
+        ratio = torch.where(own > 0, own.pow(1 / a), 0.0)
         total = rows.weighted(ratio).sum(0, keepdim=True)
-        excess = float((total - 1).amax())
+        excess = float((total - 1).abs().amax())
         if excess <= _tolerance(gaps) or excess >= last:
             break
-        slope = rows.weighted(ratio / own).sum(0, keepdim=True)
-        base = base + (1 - total.pow(-b)) * total.pow(1 + b) / slope
+        slope = rows.weighted(torch.where(own > 0, ratio / own, 0.0)).sum(0, keepdim=True)
+        base = base + (1 - total.pow(a)) * total.pow(1 - a) / slope
         last = excess
-    return rows.weighted(ratio), (base - 1) / b
+    return rows.weighted(ratio), (1 - base) / a
 
 
 def _solve_above_two(rows: Rows) -> tuple[Tensor, Tensor]:

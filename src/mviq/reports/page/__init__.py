@@ -12,9 +12,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from mviq.drawing.panels import Panel, value_range
 from mviq.drawing.style import Look, short_names
 from mviq.messages import counted
+from mviq.progress import duration
 from mviq.reports.method import method
 from mviq.reports.numbers import UNKNOWN, brackets, shown
-from mviq.reports.provenance import settings_by_label, systems
+from mviq.reports.provenance import hardware, run_times, settings_by_label, systems
 from mviq.reports.report import Report
 from mviq.reports.stability import StabilityRow
 from mviq.reports.statistics import Interval
@@ -37,8 +38,6 @@ _PIXELS = 1.4  # of a point
 
 def render_page(report: Report) -> bytes:
     """Return the page; everything that comes from files is escaped."""
-    from plotly.offline import get_plotlyjs
-
     environment = Environment(
         loader=FileSystemLoader(_HERE),
         autoescape=True,
@@ -51,7 +50,6 @@ def render_page(report: Report) -> bytes:
         **_context(report),
         style=(_HERE / "report.css").read_text(encoding="utf-8"),
         script=(_HERE / "report.js").read_text(encoding="utf-8"),
-        plotly=get_plotlyjs(),
         data=embedded(_data(report)),
         version=version("mviq"),
     )
@@ -77,7 +75,7 @@ def _context(report: Report) -> dict[str, Any]:
         "conclusion": report.conclusion,
         "looks": report.looks,
         "places": {label: place for place, label in enumerate(report.looks)},
-        "dashes": {label: _dashes(look, " ") for label, look in report.looks.items()},
+        "dashes": {label: _dashes(look) for label, look in report.looks.items()},
         "caption": _caption(report),
         "columns": [(name, _EXPLAINED[name]) if name in _EXPLAINED else _CHANCE for name in names],
         "less_is_better": GAP,
@@ -92,6 +90,9 @@ def _context(report: Report) -> dict[str, Any]:
         "common": {name: own[0] for name, own in settings.items() if len(set(own)) == 1},
         "differing": {name: own for name, own in settings.items() if len(set(own)) > 1},
         "system": systems(study),
+        "hardware": hardware(study),
+        "times": run_times(study),
+        "run_times": [duration(run.seconds) if run.seconds else "" for run in study.runs],
         "method": method(comparison),
     }
 
@@ -194,14 +195,12 @@ def _data(report: Report) -> dict[str, Any]:
 
 
 def _look(name: str, look: Look) -> dict[str, Any]:
-    dash = _dashes(look, "px,")
-    line = {"dash": f"{dash}px" if dash else "solid", "width": round(_PIXELS * look.width, 2)}
-    colours = {"colour": look.colour, "onDark": look.on_dark}
-    return {"name": name, "short": look.name, **colours, **line}
+    line = {"dash": _dashes(look), "width": round(_PIXELS * look.width, 2)}
+    return {"name": name, "short": look.name, **line}
 
 
-def _dashes(look: Look, between: str) -> str:
-    return between.join(f"{_PIXELS * look.width * part:.4g}" for part in look.dashes)
+def _dashes(look: Look) -> str:
+    return " ".join(f"{_PIXELS * look.width * part:.4g}" for part in look.dashes)
 
 
 def _panel(panel: Panel, places: dict[str, int]) -> dict[str, Any]:

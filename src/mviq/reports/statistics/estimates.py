@@ -119,11 +119,11 @@ def probability_of_improvement(new: ArrayLike, baseline: ArrayLike) -> Floats:
 
 
 def percent_improvement(new: ArrayLike, baseline: ArrayLike, *, floor: float = 0.0) -> Floats:
-    """Return 100 (new − baseline) / |baseline| for each task, with the means over the runs.
+    """Return ``100 (new − baseline) / |baseline|`` for each task, with the means over the runs.
 
     That is the formula of the paper's Figure 5. It says nothing where the baseline is near zero: at
     zero it is NaN here, and next to it any number. ``floor`` is the safe version: the denominator
-    is max(|baseline|, floor), in units of the score; take the smallest difference that matters.
+    is ``max(|baseline|, floor)``, in units of the score; take the smallest difference that matters.
     Where reference scores exist, ``referenced_improvement`` needs no such choice.
 
     >>> percent_improvement([[30.0, 1.0]], [[10.0, -2.0]])

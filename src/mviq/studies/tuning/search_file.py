@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -9,8 +10,14 @@ from mviq.runs.records import ScoreKind
 from mviq.studies.definition import Study, study_yaml
 from mviq.studies.plan import config_of, expand, format_value
 from mviq.studies.study_directory import PlannedRun
-from mviq.studies.study_file import check_keys, parse_file, require_mapping, study_from
-from mviq.studies.tuning.space import Choices, Space, corners, grid, space_from
+from mviq.studies.study_file import (
+    MOST_RUNS,
+    check_keys,
+    parse_file,
+    require_mapping,
+    study_from,
+)
+from mviq.studies.tuning.space import Choices, Space, corners, space_from
 
 Sampler = Literal["tpe", "random", "grid"]
 Pruner = Literal["median", "none"]
@@ -73,6 +80,7 @@ def search_from(content: Mapping[Any, Any]) -> Search:
         score=_one_of("score", tune.get("score", "final"), get_args(ScoreKind)),
     )
     _check_study(search)
+    _check_count(search)
     _check_corners(search)
     return search
 
@@ -81,7 +89,9 @@ def with_trials(search: Search, trials: int) -> Search:
     """Return the search with another number of trials."""
     if search.sampler == "grid":
         raise ValueError("a grid has as many trials as combinations: leave the number out")
-    return replace(search, trials=_whole("trials", trials, 1))
+    search = replace(search, trials=_whole("trials", trials, 1))
+    _check_count(search)
+    return search
 
 
 def _trials(tune: Mapping[str, Any], space: Space, sampler: str) -> int:
@@ -91,7 +101,7 @@ def _trials(tune: Mapping[str, Any], space: Space, sampler: str) -> int:
                 raise ValueError(f"tune.space.{name} must have choices: the sampler is grid")
         if "trials" in tune:
             raise ValueError("tune.trials: a grid has as many as combinations: leave it out")
-        return len(grid(space))
+        return _whole("trials", prod(len(one.corners) for one in space.values()), 1)
     if "trials" not in tune:
         raise ValueError("tune.trials must say how many trials there are")
     return _whole("trials", tune["trials"], 1)
@@ -120,6 +130,14 @@ def _check_study(search: Search) -> None:
     for place, settings in places.items():
         for name in search.space.keys() & settings.keys():
             raise ValueError(f"{name} is set both in tune.space and in {place}: it can be in one")
+
+
+def _check_count(search: Search) -> None:
+    """Refuse more runs than a study may have."""
+    study = search.study
+    runs = search.trials * len(study.seeds) * len(study.environments)
+    if runs > MOST_RUNS:
+        raise ValueError(f"a search must have at most {MOST_RUNS:,} runs, got {runs:,}")
 
 
 def _check_corners(search: Search) -> None:

@@ -138,14 +138,15 @@ def _solve(
         value[i] = (value[i] - top) / temperature
     if q == 1 or q == math.inf:
         return _closed_form(value, weight, count, q, ratio)
+    start = _start(value, weight, count, q) if weighted else 0.0
+    base = 1 + (1 - q) * start
     if weighted and q < 1:
         base = _smallest_base(value, weight, count, q)
-        if base < 0.5:
-            return _below_one(value, weight, count, base, q, ratio)
-    start = _start(value, weight, count, q) if weighted else 0.0
     if q == 2:
-        return _two(value, weight, count, start, ratio)
-    return _below_two(value, weight, count, start, q, ratio)
+        return _two(value, weight, count, base, ratio)
+    if abs(q - 1) >= 0.25 or base < 0.5:
+        return _by_base(value, weight, count, base, q, ratio)
+    return _near_one(value, weight, count, start, q, ratio)
 
 
 @compiled
@@ -169,42 +170,42 @@ def _start(gap: Floats, weight: Floats, count: int, q: float) -> float:
 
 
 @compiled
-def _two(gap: Floats, weight: Floats, count: int, psi: float, ratio: Floats) -> float:
+def _two(gap: Floats, weight: Floats, count: int, base: float, ratio: Floats) -> float:
     last = math.inf
     for _ in range(_MOST_STEPS):
         total, slope = 0.0, 0.0
         for i in range(count):
-            ratio[i] = max(1 + (gap[i] - psi), 0.0)
+            ratio[i] = max(base + gap[i], 0.0)
             total += weight[i] * ratio[i]
             slope += weight[i] if ratio[i] > 0 else 0.0
         excess = total - 1
-        if excess <= _TOLERANCE or excess >= last:
+        if abs(excess) <= _TOLERANCE or abs(excess) >= last:
             break
-        psi += excess / slope
-        last = excess
-    return psi
+        base -= excess / slope
+        last = abs(excess)
+    return 1 - base
 
 
 @compiled
-def _below_two(
+def _near_one(
     gap: Floats, weight: Floats, count: int, psi: float, q: float, ratio: Floats
 ) -> float:
-    last = math.inf
+    """Find ψ from the left; the root amplifies the rounding of 1 + t, so t is what is kept."""
+    root, last = 1 / (q - 1), math.inf
     for _ in range(_MOST_STEPS):
-        total, slope = 0.0, 0.0
+        total, lost, slope = 0.0, 0.0, 0.0
         for i in range(count):
             t = (q - 1) * (gap[i] - psi)
-            steepness = _root_steepness(t, q - 1)
-            ratio[i] = steepness * (1 + t) if steepness > 0 else 0.0
-            total += weight[i] * ratio[i]
-            slope += weight[i] * steepness
+            ratio[i] = math.exp(root * math.log1p(t)) if t > -1 else 0.0
+            total, lost = _add(total, lost, weight[i] * ratio[i])
+            slope += weight[i] * ratio[i] / (1 + t) if t > -1 else 0.0
         excess = total - 1
-        if excess <= _TOLERANCE or excess >= last:
+        if abs(excess) <= _TOLERANCE or abs(excess) >= last:
             break
         # Σ is convex as well; of its ln_q the steps are larger far from the root, and dearer.
         far = excess > 0.25
         psi += (_log_q(total, q) * total ** (2 - q) if far else excess) / slope
-        last = excess
+        last = abs(excess)
     return psi
 
 
@@ -218,27 +219,47 @@ def _smallest_base(gap: Floats, weight: Floats, count: int, q: float) -> float:
 
 
 @compiled
-def _below_one(
+def _by_base(
     gap: Floats, weight: Floats, count: int, base: float, q: float, ratio: Floats
 ) -> float:
-    """Find ψ by u = 1 + (1−q)ψ, the base of the best action, from the left.
+    """Find ψ by u = 1 + (1−q)ψ, the base of the best action, from where Σ ≥ 1.
 
-    A small prior on a good action makes π/μ = u^(−1/(1−q)) large and 1 + (q−1)(z − ψ) cancel.
+    Many actions make u small for q > 1, a small prior on a good action does for q < 1: then
+    1 + (q−1)(z − ψ) cancels, and u + (q−1)z does not.
     """
-    last = math.inf
+    root, last = 1 / (q - 1), math.inf
     for _ in range(_MOST_STEPS):
-        total, slope = 0.0, 0.0
+        total, lost, slope = 0.0, 0.0, 0.0
         for i in range(count):
-            own = base - (1 - q) * gap[i]
-            ratio[i] = own ** (-1 / (1 - q))
-            total += weight[i] * ratio[i]
-            slope += weight[i] * ratio[i] / own
+            own = base + (q - 1) * gap[i]
+            steepness = _root_steepness(own, root) if own > 0 else 0.0
+            ratio[i] = steepness * own
+            if q < 1:
+                total, lost = _add(total, lost, weight[i] * ratio[i])
+            else:  # here ψ does not suffer from the rounding of a sum, and time matters
+                total += weight[i] * ratio[i]
+            slope += weight[i] * steepness
         excess = total - 1
-        if excess <= _TOLERANCE or excess >= last:
+        if abs(excess) <= _TOLERANCE or abs(excess) >= last:
             break
-        base += (1 - q) * _log_q(total, q) * total ** (2 - q) / slope
-        last = excess
+        far = excess > 0.25
+        base -= (q - 1) * (_log_q(total, q) * total ** (2 - q) if far else excess) / slope
+        last = abs(excess)
     return (base - 1) / (1 - q)
+
+
+@compiled
+def _root_steepness(x: float, root: float) -> float:
+    """Return x^(root − 1), without a power at q = 1.5 and without the rounding of root − 1."""
+    return x if root == 2 else x**root / x
+
+
+@compiled
+def _add(total: float, lost: float, x: float) -> tuple[float, float]:
+    """Return total + x and what rounding has added to it, which the next sum takes back."""
+    x -= lost
+    larger = total + x
+    return larger, (larger - total) - x
 
 
 @compiled
@@ -318,16 +339,6 @@ def _norm(v: float, b: float, a: float, root: float) -> tuple[float, float]:
         return b, power * b / v
     norm = b * _power(1 + power, root)
     return norm, norm * power / (v * (1 + power))
-
-
-@compiled
-def _root_steepness(t: float, a: float) -> float:
-    """Return [1 + t]_+^(1/a − 1), which is exp_q^(2−q): the slope of the root, and its (1+t)-th."""
-    if t <= -1:
-        return 0.0
-    if abs(a) < 0.25:  # the root amplifies the rounding of 1 + t
-        return math.exp((1 / a - 1) * math.log1p(t))
-    return _power(1 + t, 1 / a - 1)
 
 
 @compiled

@@ -1,0 +1,31 @@
+"""A batch of transitions out of a replay buffer."""
+
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+Floats = NDArray[np.floating[Any]]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def gather(
+    stored: tuple[Bytes, ...],
+    rewards: Floats,
+    dones: Floats,
+    timeouts: Floats,
+    rows: NDArray[np.int64],
+    found: tuple[Bytes, ...],
+    found_rewards: Floats,
+    found_ends: Floats,
+) -> None:
+    """Copy rows of arrays, whatever they hold, rewards, and the ends that are no timeouts."""
+    for i in range(rows.size):
+        row = rows[i]
+        for k in range(len(stored)):
+            for byte in range(stored[k].shape[1]):
+                found[k][i, byte] = stored[k][row, byte]
+        found_rewards[i, 0] = rewards[row]
+        found_ends[i, 0] = dones[row] * (1 - timeouts[row])

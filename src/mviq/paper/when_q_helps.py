@@ -1,0 +1,324 @@
+"""When does q help? Value iteration with errors: problems × noise × temperature × q.
+
+The paper argues from errors: regularised by a KL divergence, value iteration averages the errors
+of its iterations evenly; a Tsallis KL divergence would give less weight to those that are far off.
+Here that is measured. In every iteration an error is added to the action values, and the regret of
+the greedy policy is looked at: what it loses against the best policy, as a share of what choosing
+at random loses. Temperatures and errors are in units of the problem: the standard deviation of its
+advantages Q* − V*.
+
+Many problems of a kind are solved together, as one MDP of unconnected parts. All algorithms meet
+the same problems and the same errors, so that differences between them have narrow intervals.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, product
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy import sparse, stats
+
+from mviq.arrays import Floats
+from mviq.drawing.figures import heat_map, panel_grid
+from mviq.drawing.style import in_style, looks
+from mviq.paper.reproduction import Data, Finding, Reproduction
+from mviq.progress import counting
+from mviq.tabular import MDP, Algorithm, ExplicitKL, Noise, iterate, optimal_q_values
+from mviq.tabular.generators import chain, garnet, grid_world
+from mviq.tsallis import Family
+
+INDICES = (1.0, 1.5, 2.0, 3.0, 5.0, math.inf)
+TEMPERATURES = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0)
+PROBLEMS: Mapping[str, Callable[[int], MDP]] = {
+    "Garnet": lambda seed: garnet(states=30, actions=4, branching=3, discount=0.95, seed=seed),
+    "chain": lambda seed: chain(states=20, slip=0.1, discount=0.95),
+    "grid": lambda seed: grid_world(rows=5, columns=5, discount=0.95, seed=seed),
+}
+ERRORS: Mapping[str, Noise | None] = {
+    "no error": None,
+    "Gaussian, 0.3": Noise(0.3),
+    "Gaussian, 1": Noise(1.0),
+    "outliers, 1": Noise(1.0, kind="outliers"),
+    "heavy tails, 1": Noise(1.0, kind="heavy-tailed"),
+    "same error, 0.3": Noise(0.3, kind="constant"),
+}
+ITERATIONS = 200
+LOOK_EVERY = 5  # iterations, in the second half
+LEVEL = 0.95
+
+SETTINGS = (
+    f"{', '.join(PROBLEMS)}; discount 0.95; {ITERATIONS} iterations, regret of the greedy policy "
+    f"every {LOOK_EVERY} iterations of the second half",
+    "regret: what the policy loses against the best one in the mean over all states, divided by "
+    "what choosing at random loses; τ and σ in standard deviations of the advantages Q* − V*",
+    "outliers: 1 error in 100 is ten times as large, the others are 0; heavy tails: Student's t, 2 "
+    "degrees of freedom; same error: drawn once and added in every iteration",
+    "intervals: 95 %, over problems; differences: the same problems with the same errors",
+)
+
+
+class Setting(NamedTuple):
+    """What is looked at: an algorithm, in units of the problem, under a kind of error."""
+
+    problem: str
+    error: str
+    form: str
+    """Of the Munchausen term, or ``explicit`` for the divergence from a stored prior."""
+    alpha: float
+    temperature: float
+    q: float
+
+    def algorithm(self, unit: float) -> Algorithm:
+        """Return the algorithm for a problem with such a unit."""
+        if self.form == "explicit":
+            return ExplicitKL(self.q, self.temperature * unit)
+        return Family(self.q, self.temperature * unit, self.alpha, self.form)  # type: ignore[arg-type]
+
+
+def settings() -> Iterator[Setting]:
+    """Yield what is computed: the map, and cuts through what the map leaves out."""
+    noisy = ("Gaussian, 1", "outliers, 1")
+    for problem in PROBLEMS:
+        for error, temperature, q in product(ERRORS, TEMPERATURES, INDICES):
+            yield Setting(problem, error, "gap", 0.9, temperature, q)
+        for error, alpha, q in product(noisy, (0.0, 0.5, 0.99), INDICES):
+            yield Setting(problem, error, "gap", alpha, 0.1, q)
+        for form, error, temperature, q in product(
+            ("log", "truncated_log"), noisy, (0.1, 1.0), INDICES[:-1]
+        ):
+            yield Setting(problem, error, form, 0.9, temperature, q)
+        for error, temperature, q in product(noisy, (0.1, 1.0, 10.0, 100.0), INDICES[:-1]):
+            yield Setting(problem, error, "explicit", 1.0, temperature, q)
+
+
+@dataclass(frozen=True)
+class Together:
+    """Problems of one size, solved together as one MDP of unconnected parts."""
+
+    mdp: MDP
+    transitions: Floats
+    """Shape (problems, states, actions, states)."""
+    rewards: Floats
+    best: Floats
+    """V*, shape (problems, states)."""
+    at_random: Floats
+    """What choosing at random loses, one number for each problem."""
+    unit: float
+
+    def regret(self, q_values: Floats) -> Floats:
+        """Return the regret of the greedy policy in each problem."""
+        chosen = np.eye(q_values.shape[-1])[q_values.argmax(-1)]
+        return self.loss(chosen.reshape(self.rewards.shape)) / self.at_random
+
+    def loss(self, policy: Floats) -> Floats:
+        """Return what a policy loses against the best one, in the mean over states."""
+        discount, states = self.mdp.discount, self.best.shape[1]
+        matrix = np.eye(states) - discount * np.einsum("bsa,bsat->bst", policy, self.transitions)
+        rewards = (policy * self.rewards).sum(-1, keepdims=True)
+        loss: Floats = (self.best - np.linalg.solve(matrix, rewards)[..., 0]).mean(1)
+        return loss
+
+
+def together(mdps: Sequence[MDP]) -> Together:
+    """Return problems, all with the same states and actions, as one."""
+    count, (states, actions) = len(mdps), mdps[0].rewards.shape
+    mdp = replace(
+        mdps[0],
+        transitions=sparse.csr_array(sparse.block_diag([one.transitions for one in mdps])),
+        rewards=np.concatenate([one.rewards for one in mdps]),
+        start=np.concatenate([one.start for one in mdps]) / count,
+        terminal=np.concatenate([one.terminal for one in mdps]),
+        grid=None,
+    )
+    dense = np.stack([one.transitions.toarray() for one in mdps])
+    optimal = optimal_q_values(mdp)
+    acting = ~mdp.terminal
+    advantages = (optimal - optimal.max(1, keepdims=True))[acting]
+    whole = Together(
+        mdp,
+        dense.reshape(count, states, actions, states),
+        mdp.rewards.reshape(count, states, actions),
+        np.where(acting, optimal.max(1), 0.0).reshape(count, states),
+        np.ones(count),
+        float(advantages.std()),
+    )
+    return replace(whole, at_random=whole.loss(np.full_like(whole.rewards, 1 / actions)))
+
+
+def regret(problems: Together, setting: Setting, iterations: int) -> Floats:
+    """Return the mean regret in the second half of the iterations, in each problem."""
+    noise = ERRORS[setting.error]
+    if noise is not None:
+        noise = replace(noise, scale=noise.scale * problems.unit)
+    seen = []
+    steps = iterate(problems.mdp, setting.algorithm(problems.unit), tolerance=0.0, noise=noise)
+    last = None
+    for last in islice(steps, iterations):
+        if last.iteration > iterations // 2 and last.iteration % LOOK_EVERY == 0:
+            seen.append(problems.regret(last.q_values.numpy()))
+    if not seen:  # it converged, cycles or diverged before
+        assert last is not None
+        seen.append(problems.regret(np.nan_to_num(last.q_values.numpy())))
+    mean: Floats = np.mean(seen, axis=0)
+    return mean
+
+
+Regrets = Mapping[Setting, Floats]
+
+
+def compute(
+    count: int, iterations: int = ITERATIONS, chosen: Iterable[Setting] | None = None
+) -> Regrets:
+    """Return the regret of every setting in each of ``count`` problems."""
+    wanted = list(settings() if chosen is None else chosen)
+    kinds = {
+        name: together([make(seed) for seed in range(count)]) for name, make in PROBLEMS.items()
+    }
+    found = {}
+    with counting("settings", len(wanted)) as done:
+        for number, setting in enumerate(wanted):
+            done(number)
+            found[setting] = regret(kinds[setting.problem], setting, iterations)
+    return found
+
+
+def interval(numbers: Floats) -> tuple[float, float, float]:
+    """Return a mean with its interval."""
+    mean = float(numbers.mean())
+    half = float(stats.sem(numbers)) * float(stats.t.ppf((1 + LEVEL) / 2, len(numbers) - 1))
+    return mean, mean - half, mean + half
+
+
+NEGLIGIBLE = 0.01  # of what choosing at random loses
+
+
+def make(count: int = 50) -> Reproduction:
+    """Compute the map, draw it, and test what is said about q."""
+    regrets = compute(count)
+    how = (f"{count} problems of each kind", *SETTINGS)
+    return Reproduction("when-q-helps", draw(regrets), table(regrets), how, findings(regrets))
+
+
+def table(regrets: Regrets) -> Data:
+    """Return the regret of every setting, and what it gains over q = 1."""
+    names = ("regret", "low", "high", "gain over q = 1", "gain low", "gain high")
+    rows = [
+        (*setting, *interval(own), *interval(regrets[setting._replace(q=1.0)] - own))
+        for setting, own in regrets.items()
+    ]
+    return Data((*Setting._fields, *names), rows)
+
+
+def sufficient(regrets: Regrets, setting: Setting) -> tuple[float, float]:
+    """Return the smallest q whose regret is not above that of the best q, and its gain over q = 1.
+
+    Above means by more than a negligible amount.
+    """
+    by_q = {q: regrets[setting._replace(q=q)] for q in INDICES}
+    least = min(float(own.mean()) for own in by_q.values())
+    q = next(q for q, own in by_q.items() if own.mean() <= least + NEGLIGIBLE)
+    return q, float((by_q[1.0] - by_q[q]).mean())
+
+
+@in_style
+def draw(regrets: Regrets) -> Figure:
+    """Draw for each problem the map, and below it regret against temperature."""
+    figure, panels = panel_grid(2 * len(PROBLEMS), width=3.8, height=2.9, columns=len(PROBLEMS))
+    for problem, above, below in zip(
+        PROBLEMS, panels[: len(PROBLEMS)], panels[len(PROBLEMS) :], strict=True
+    ):
+        _draw_map(above, regrets, problem)
+        _draw_regret(below, regrets, problem)
+    panels[0].set_ylabel("error in every iteration, σ")
+    panels[len(PROBLEMS)].set_ylabel("regret, Gaussian error, σ = 0.3")
+    panels[-1].legend(title="q", ncols=2)
+    figure.suptitle("the smallest q that is as good as the best, and what it gains over q = 1")
+    return figure
+
+
+def _draw_map(axes: Axes, regrets: Regrets, problem: str) -> None:
+    found = [
+        [sufficient(regrets, Setting(problem, error, "gap", 0.9, t, 1.0)) for t in TEMPERATURES]
+        for error in ERRORS
+    ]
+    gains = np.array([[gain for _, gain in row] for row in found])
+    texts = [[f"{_name(q)}\n+{gain:.2f}" if q > 1 else "any" for q, gain in row] for row in found]
+    heat_map(axes, gains, [f"{t:g}" for t in TEMPERATURES], list(ERRORS), texts)
+    axes.set(title=problem, xlabel=r"temperature $\tau$")
+
+
+def _draw_regret(axes: Axes, regrets: Regrets, problem: str) -> None:
+    for q, look in zip(INDICES, looks([_name(q) for q in INDICES]).values(), strict=True):
+        own = [
+            interval(regrets[Setting(problem, "Gaussian, 0.3", "gap", 0.9, t, q)])
+            for t in TEMPERATURES
+        ]
+        mean, low, high = np.array(own).T
+        axes.plot(TEMPERATURES, mean, label=look.name, **look.line)
+        axes.fill_between(TEMPERATURES, low, high, color=look.colour, alpha=0.15, linewidth=0)
+    axes.set(xscale="log", xlabel=r"temperature $\tau$")
+
+
+def _name(q: float) -> str:
+    return "∞" if q == math.inf else f"{q:g}"
+
+
+def findings(regrets: Regrets) -> list[Finding]:
+    """Test what is said about q, in every kind of problem."""
+    found = []
+    for problem in PROBLEMS:
+        usual = Setting(problem, "Gaussian, 0.3", "gap", 0.9, 0.1, 2.0)
+        soft, outliers = usual._replace(temperature=3.0), usual._replace(error="outliers, 1")
+        found += [
+            _compare("q = 2 stands a larger τ than q = 1", regrets, soft, q=1.0),
+            _compare("q = 5 stands a larger τ than q = 2", regrets, soft._replace(q=5.0), q=2.0),
+            _compare("at a small τ q = 2 is better than q = 1", regrets, usual, q=1.0),
+            _at_their_best("q = 2 weights outliers down: better than q = 1", regrets, outliers),
+            _at_their_best(
+                "so does an explicit Tsallis KL divergence",
+                regrets,
+                outliers._replace(form="explicit", alpha=1.0),
+            ),
+            _compare(
+                "the Munchausen term averages errors: α = 0.99 is better than 0",
+                regrets,
+                usual._replace(error="Gaussian, 1", alpha=0.99),
+                alpha=0.0,
+            ),
+        ]
+    return found
+
+
+def _compare(claim: str, regrets: Regrets, setting: Setting, **other: float) -> Finding:
+    """Test whether a setting has less regret than another one."""
+    against = setting._replace(**other)  # type: ignore[arg-type]
+    where = f"{setting.problem}, {setting.error}, τ = {setting.temperature:g}"
+    return _gain(claim, where, regrets[against], regrets[setting])
+
+
+def _at_their_best(claim: str, regrets: Regrets, setting: Setting) -> Finding:
+    """Test whether q has less regret than q = 1, each at the temperature that is best for it."""
+    best = {q: _best_temperature(regrets, setting._replace(q=q)) for q in (1.0, setting.q)}
+    where = f"{setting.problem}, {setting.error}, τ = " + ", ".join(
+        f"{one.temperature:g} for q = {q:g}" for q, one in best.items()
+    )
+    return _gain(claim, where, regrets[best[1.0]], regrets[best[setting.q]])
+
+
+def _best_temperature(regrets: Regrets, setting: Setting) -> Setting:
+    others = [one for one in regrets if one._replace(temperature=setting.temperature) == setting]
+    return min(others, key=lambda one: float(regrets[one].mean()))
+
+
+def _gain(claim: str, where: str, more: Floats, less: Floats) -> Finding:
+    """Test whether regret is less; a gain that is surely negligible counts as none."""
+    gain, low, high = interval(more - less)
+    measured = (
+        f"regret {more.mean():.3f} and {less.mean():.3f}: gain {gain:.3f} [{low:.3f}, {high:.3f}]"
+    )
+    holds = True if low > NEGLIGIBLE else False if high < NEGLIGIBLE else None
+    return Finding(claim, where, measured, holds)

@@ -1,0 +1,82 @@
+"""Parts of a person's own that a run is built of, each named by its import path."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+
+from mviq.agents import register
+from mviq.envs.ids import import_for
+from mviq.messages import did_you_mean
+from mviq.runs.config import Config
+from mviq.runs.snapshot import capture, restore
+
+
+class Kind(NamedTuple):
+    """What a setting may name."""
+
+    fits: Callable[[Any], bool]
+    words: str
+
+
+def _subclass_of(base: type) -> Kind:
+    return Kind(
+        lambda found: isinstance(found, type) and issubclass(found, base),
+        f"a subclass of {base.__module__.partition('.')[0]}'s {base.__name__}",
+    )
+
+
+_SCHEDULE = Kind(callable, "a function of the progress remaining, from 1 to 0")
+KINDS = {
+    "features_extractor": _subclass_of(BaseFeaturesExtractor),
+    "callbacks": _subclass_of(BaseCallback),
+    "wrappers": _subclass_of(gym.Wrapper),
+    "learning_rate_schedule": _SCHEDULE,
+    "q_schedule": _SCHEDULE,
+}
+_OF_THE_RUN = {"model", "parent", "locals", "globals"}  # attributes of every callback
+
+
+def own(config: Config, setting: str) -> list[Any]:
+    """Return what a setting names, in its order; raise ``ValueError`` for what is not there."""
+    given = getattr(config, setting)
+    paths = given if isinstance(given, tuple) else () if given is None else (given,)
+    return [_find(setting, path) for path in paths]
+
+
+def check_own_parts(config: Config) -> None:
+    """Raise ``ValueError`` if a part is not there; make all of them known to saved agents."""
+    for setting in KINDS:
+        for part in own(config, setting):
+            register(part)
+
+
+def _find(setting: str, path: str) -> Any:
+    module, _, name = path.partition(":")
+    if not module or not name:
+        raise ValueError(f"{setting} must be an import path as module:Name, got {path!r}")
+    home = import_for(module, path)
+    if not hasattr(home, name):
+        raise ValueError(f"{setting}: {module} has no {name!r}{did_you_mean(name, dir(home))}")
+    found = getattr(home, name)
+    if not KINDS[setting].fits(found):
+        raise ValueError(f"{setting} must name {KINDS[setting].words}, {path!r} is {found!r:.60}")
+    return found
+
+
+def callback_state(callbacks: list[Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the state of callbacks as data: their attributes."""
+    return capture([_attributes(callback) for callback in callbacks], "callbacks")
+
+
+def restore_callbacks(callbacks: list[Any], tree: Any, arrays: dict[str, Any]) -> None:
+    """Give callbacks the state that was captured."""
+    now = [_attributes(callback) for callback in callbacks]
+    for callback, state in zip(callbacks, restore(now, tree, arrays, "callbacks"), strict=True):
+        vars(callback).update(state)
+
+
+def _attributes(callback: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(callback).items() if name not in _OF_THE_RUN}

@@ -1,0 +1,95 @@
+"""Parts of a person's own, as a project that uses mviq would have them in a module."""
+
+import os
+
+import gymnasium as gym
+import numpy as np
+import torch
+from gymnasium import spaces
+from gymnasium.envs.classic_control import CartPoleEnv
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.torch_layers import FlattenExtractor
+
+
+class Parts(gym.Env):
+    """Walk along a line; the observation is a dictionary, the right half pays."""
+
+    observation_space = spaces.Dict(
+        {"tile": spaces.Discrete(5), "where": spaces.Box(-0.5, 0.5, (2,), np.float32)}
+    )
+    action_space = spaces.Discrete(2)
+    place = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place = int(self.np_random.integers(-1, 2))
+        return self.observe(), {}
+
+    def observe(self):
+        return {"tile": self.place + 2, "where": np.array([self.place / 4, 0.1], np.float32)}
+
+    def step(self, action):
+        self.place = int(np.clip(self.place + 2 * action - 1, -2, 2))
+        return self.observe(), float(self.place > 0), False, False, {}
+
+
+if "Parts-v0" not in gym.registry:  # pytest imports this file under another name, too
+    gym.register("Parts-v0", Parts, max_episode_steps=20)
+
+
+class Fickle(CartPoleEnv):
+    """Hides its state, and never does the same twice."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.hidden = iter(())
+
+    def step(self, action):
+        observation, *rest = super().step(action)
+        return observation + np.float32(1e-6 * os.urandom(1)[0]), *rest
+
+
+gym.register("Fickle-v0", Fickle, max_episode_steps=50)
+
+
+class Squashed(FlattenExtractor):
+    def forward(self, observations):
+        return torch.tanh(super().forward(observations))
+
+
+class Noisy(gym.ObservationWrapper):
+    """Observations with noise, whose generator is part of the state of a run."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.noise = np.random.default_rng(0)
+
+    def observation(self, observation):
+        noise = self.noise.standard_normal(observation.shape)
+        return (observation + 0.01 * noise).astype(np.float32)
+
+
+class Counting(BaseCallback):
+    """Counts episodes, and logs how many."""
+
+    def __init__(self):
+        super().__init__()
+        self.ends = 0
+
+    def _on_step(self):
+        self.ends += int(self.locals["dones"].sum())
+        self.logger.record("own/ends", self.ends)
+        return True
+
+
+class Impatient(BaseCallback):
+    def _on_step(self):
+        return self.num_timesteps < 300
+
+
+def halving(left):
+    return 1e-3 * 2.0 ** (10 * (left - 1))
+
+
+def falling_q(left):
+    return 1 + left

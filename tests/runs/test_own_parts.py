@@ -1,0 +1,108 @@
+"""Parts of a person's own in a run, by their import paths."""
+
+from dataclasses import replace
+
+import pytest
+
+from mviq.cli.export import card
+from mviq.runs import resolve
+from mviq.runs.building import check_config, load_trained_agent, model_files
+from mviq.runs.directory import RunDirectory
+from mviq.runs.evaluation import evaluate, seed_of
+from mviq.runs.settings import config_yaml, parse
+from mviq.runs.tables import read_rows
+from mviq.runs.training import train
+from small_runs import cartpole, crash
+
+PARTS = {
+    "features_extractor": "own_parts:Squashed",
+    "wrappers": ("own_parts:Noisy",),
+    "normalize": "rewards",
+    "callbacks": ("own_parts:Counting", "own_parts:Impatient"),
+    "learning_rate_schedule": "own_parts:halving",
+    "q_schedule": "own_parts:falling_q",
+}
+
+
+@pytest.mark.parametrize("setting", PARTS)
+def test_a_part_determines_the_run_and_without_it_the_run_is_what_it_was(setting):
+    bare = cartpole(observation_bounds="none")
+    assert replace(bare, **{setting: PARTS[setting]}).hash != bare.hash
+    assert resolve("CartPole-v1").hash == "81c617dd"  # before there were such parts
+
+
+def test_a_file_of_before_there_were_parts_is_read(tmp_path):
+    config = cartpole()
+    lines = config_yaml(config).splitlines()
+    old = [line for line in lines if line.partition(":")[0] not in PARTS]
+    assert len(old) < len(lines)
+    (tmp_path / "config.yaml").write_text("\n".join(old))
+    assert RunDirectory(tmp_path).config() == config
+
+
+@pytest.mark.parametrize(
+    ("setting", "path", "message"),
+    [
+        ("callbacks", "Counting", "callbacks must be an import path as module:Name, got 'Count"),
+        ("callbacks", "nowhere:Counting", "there is no module 'nowhere', which 'nowhere:Counting'"),
+        ("callbacks", "own_parts:Countin", "callbacks: own_parts has no 'Countin'; did you mean"),
+        ("callbacks", "own_parts:Noisy", "a subclass of stable_baselines3's BaseCallback"),
+        ("wrappers", "own_parts:Counting", "must name a subclass of gymnasium's Wrapper"),
+        ("q_schedule", "own_parts:np", "must name a function of the progress remaining"),
+    ],
+)
+def test_what_is_not_there_is_said_before_anything_starts(setting, path, message):
+    with pytest.raises(ValueError) as told:  # noqa: PT011 - the message is below
+        check_config(cartpole(**{setting: parse(setting, path)}))
+    assert message in str(told.value)
+
+
+def test_parts_do_their_work(tmp_path):
+    config = cartpole(**PARTS, observation_bounds="none")
+    result = train(config, tmp_path)
+    assert (result.steps, result.message) == (300, "a callback stopped it at step 300 of 1000")
+    run = RunDirectory(tmp_path / config.name)
+    own = read_rows(run.own_metrics)
+    assert {row["name"] for row in own} == {"own/ends", "tsallis/q"}
+    rates = [float(row["train/learning_rate"]) for row in read_rows(run.progress)[1:]]
+    assert rates == sorted(rates, reverse=True)
+    q = [float(row["value"]) for row in own if row["name"] == "tsallis/q"]
+    assert 1 < q[-1] < q[0] < 2
+    agent = load_trained_agent(config, run.model)
+    assert type(agent.q_net.features_extractor).__name__ == "Squashed"
+
+
+def test_a_normalised_agent_plays_as_in_training_when_it_is_loaded(tmp_path):
+    config = cartpole(normalize="both")
+    train(config, tmp_path)
+    run = RunDirectory(tmp_path / config.name)
+    agent = load_trained_agent(config, run.model)
+    again = evaluate(agent, config, config.eval_episodes, seed_of(config.seed, 1000))
+    stored = [float(r["return"]) for r in read_rows(run.evaluations) if r["step"] == "1000"]
+    assert [episode.total for episode in again] == stored
+    assert [float(episode.length) for episode in again] == stored  # raw: one for each step
+    statistics = run.model.with_suffix(".normalize.json")
+    for content in ("{", "{}", '{"": {"mean": 0, "var": 1, "count": 1}}', '{"": {"mean": null}}'):
+        statistics.write_text(content)
+        with pytest.raises(ValueError, match=r"model\.normalize\.json is damaged"):
+            load_trained_agent(config, run.model)
+
+
+def test_the_statistics_of_the_best_agent_are_saved_with_it_in_a_checkpoint(tmp_path):
+    config = cartpole(normalize="observations")
+    crash(config, tmp_path, 480)
+    run = RunDirectory(tmp_path / config.name)
+    files = model_files(config, run.best_model)
+    before = [file.read_bytes() for file in files]
+    for file in files:  # as if a better one had been found, and undone by the crash
+        file.write_bytes(b"of a step to be done again")
+    crash(config, tmp_path, 490)
+    assert len(files) == 2
+    assert [file.read_bytes() for file in files] == before
+
+
+@pytest.mark.parametrize(("setting", "told"), [("both", True), ("rewards", False)])
+def test_a_card_says_that_observations_have_to_be_rescaled(setting, told):
+    scores = dict.fromkeys(("mean", "low", "high", "median", "min", "max"), 9.0)
+    written = card(cartpole(normalize=setting), 1000, scores | {"returns": [9.0, 9.0]}, False)
+    assert ("model.normalize.json" in written) is told
