@@ -33,9 +33,6 @@ class Parts(gym.Env):
         return self.observe(), float(self.place > 0), False, False, {}
 
 
-if "Parts-v0" not in gym.registry:  # pytest imports this file under another name, too
-    gym.register("Parts-v0", Parts, max_episode_steps=20)
-
 
 class Fickle(CartPoleEnv):
     """Hides its state, and never does the same twice."""
@@ -49,7 +46,9 @@ class Fickle(CartPoleEnv):
         return observation + np.float32(1e-6 * os.urandom(1)[0]), *rest
 
 
-gym.register("Fickle-v0", Fickle, max_episode_steps=50)
+for env_id, env, limit in (("Parts-v0", Parts, 20), ("Fickle-v0", Fickle, 50)):
+    if env_id not in gym.registry:  # pytest imports this file under another name, too
+        gym.register(env_id, env, max_episode_steps=limit)
 
 
 class Squashed(FlattenExtractor):
