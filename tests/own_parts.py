@@ -33,7 +33,6 @@ class Parts(gym.Env):
         return self.observe(), float(self.place > 0), False, False, {}
 
 
-
 class Fickle(CartPoleEnv):
     """Hides its state, and never does the same twice."""
 
