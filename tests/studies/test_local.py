@@ -17,7 +17,7 @@ from mviq.runs.records import logged_step
 from mviq.runs.settings import config_yaml
 from mviq.runs.training import train
 from mviq.studies import estimate
-from mviq.studies.measuring import Measured
+from mviq.studies.measuring import Measured, Meter
 from mviq.studies.plan import config_of, expand
 from mviq.studies.study_directory import StudyDirectory
 from mviq.studies.study_file import read_study
@@ -161,6 +161,17 @@ def test_measured_once_before_it_starts_and_refused_when_too_much(tmp_path, caps
     monkeypatch.setattr("mviq.studies.estimate._measure", fail)
     assert main(command) == 2
     assert "needs about" in capsys.readouterr().err
+
+
+def test_compiling_is_not_part_of_what_a_step_costs(monkeypatch):
+    now, stopped = iter([3.0, 90.0, 91.0, 92.0]), []
+    monkeypatch.setattr("mviq.studies.measuring.time.perf_counter", lambda: next(now))
+    monkeypatch.setattr("mviq.studies.measuring.signal.raise_signal", stopped.append)
+    meter = Meter(warm_up=100)
+    for step in (1, 100, 200, 500):
+        meter.update(step, None)
+    assert (meter.started, meter.step) == (3.0, 2.0 / 400)
+    assert stopped == [signal.SIGTERM]
 
 
 def test_when_time_is_up_a_run_is_taken_to_cost_what_the_most_similar_does(tmp_path, monkeypatch):

@@ -25,7 +25,7 @@ from mviq.runs.reporter import Reporter
 from mviq.runs.settings import convert
 
 STEPS, SECONDS = 300, 1.0  # the least that is measured
-PATIENCE = 8.0  # seconds of learning after which fewer steps are enough
+PATIENCE = 8.0  # seconds of learning after the warm-up that are enough, however few the steps
 WARM_UP = 20  # updates that are not timed: they compile kernels
 _LONG = 1_000_000  # more steps than are ever measured
 _KIB = 1024 if sys.platform == "linux" else 1  # what ru_maxrss counts in
@@ -55,19 +55,19 @@ class Meter(Reporter):
     """Times a run between two steps, then asks it to stop, which saves a checkpoint."""
 
     def __init__(self, warm_up: int) -> None:
-        self._warm_up, self._first, self.began, self.step = warm_up, 0, 0.0, 0.0
-        self._end = 0.0
+        self._warm_up, self._first, self._began = warm_up, 0, 0.0
+        self.started, self.step = 0.0, 0.0
 
     def update(self, step: int, mean_return: float | None) -> None:
-        """Start the clock, again after the warm-up; stop the run when it was long enough."""
+        """Start the clock after the warm-up, and stop the run when it was long enough."""
         now = time.perf_counter()
-        self._end = self._end or now + PATIENCE
-        if not self.began or self._first < self._warm_up <= step:
-            self._first, self.began = step, now
+        self.started = self.started or now
+        if self._first < self._warm_up:
+            self._first, self._began = step, now
             return
-        steps, seconds = step - self._first, now - self.began
-        enough = self._first >= self._warm_up and steps >= STEPS and seconds >= SECONDS
-        if not self.step and (enough or now >= self._end):
+        steps, seconds = step - self._first, now - self._began
+        enough = seconds >= PATIENCE or (steps >= STEPS and seconds >= SECONDS)
+        if not self.step and enough:
             self.step = seconds / steps
             signal.raise_signal(signal.SIGTERM)
 
@@ -86,7 +86,7 @@ def measure(config: Config, root: Path) -> Measured:
     replay = _size(run.checkpoints / "replay")
     evaluation_step, model = _evaluation(short, root / "model.zip")
     return Measured(
-        start=meter.began - began,
+        start=meter.started - began,
         step=meter.step,
         evaluation_step=evaluation_step,
         memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB,
