@@ -2,7 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+RUNNABLE := .venv/.runnable
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 CHROMIUM := .venv/chromium/chromium
+OUT := out
 
 .PHONY: help setup demo test lint types layers unit fuzz browser docs package bench clean
 
@@ -17,9 +20,16 @@ help:
 
 setup: $(INSTALLED)
 
+# A set-up that was interrupted has no stamp and is repeated; venv and pip complete what is there.
 $(INSTALLED): pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(PYTHON) -m venv .venv
+	$(INSTALL) '.[dev]'
+	@touch $@ $(RUNNABLE)
+
+# What the demo needs, a third of the size: no tools of developers.
+$(RUNNABLE): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(INSTALL) '.[minatar]'
 	@touch $@
 
 # For the tests of pages. Without npm, or elsewhere than on Linux, they use a browser that is installed.
@@ -28,7 +38,7 @@ browser: setup $(CHROMIUM)
 $(CHROMIUM): tests/chromium.py
 	$(BIN)/python tests/chromium.py .venv/chromium
 
-demo: setup
+demo: $(RUNNABLE)
 	$(BIN)/mviq study run examples/cartpole.yaml
 	$(BIN)/mviq report studies/cartpole
 
