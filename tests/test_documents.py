@@ -105,3 +105,12 @@ def test_a_second_call_installs_nothing() -> None:
         )
         assert "pip install" not in planned.stdout
         assert "pytest" in planned.stdout or "mviq" in planned.stdout
+
+
+@pytest.mark.parametrize("target", ["demo", "docs", "package", "clean"])
+def test_make_writes_and_removes_nothing_outside_the_repository(target: str) -> None:
+    planned = subprocess.run(
+        ["make", "--always-make", "--dry-run", target],
+        **{"cwd": ROOT, "capture_output": True, "text": True, "check": True},
+    )
+    assert re.findall(r"(?<=\s)/\S+", planned.stdout) == []

@@ -28,15 +28,15 @@ ANY = "family"
 
 GENERATORS: Mapping[str, str] = {
     "garnet": "random MDP (states, actions, branching, discount, seed)",
-    "chain": "walk left or right, only the right end pays (states, slip, discount)",
+    "chain": "only the right end of it pays (states, slip, discount)",
     "lock-in": "stay for 0.1, or walk to where 1 is paid (states, discount)",
-    "grid": "slippery grid with random walls (rows, columns, slip, walls, discount, seed)",
+    "grid": "random walls (rows, columns, slip, walls, discount, seed)",
     "deep-sea": "one way in 2^size leads to the treasure (size, discount)",
 }
 """The generators of MDPs, with one line about each and its settings."""
 
 TOY_TEXT: Mapping[str, str] = {
-    "FrozenLake-v1": "4×4 slippery ice with holes; try :map_name=8x8,is_slippery=false",
+    "FrozenLake-v1": "4×4 slippery ice; try :map_name=8x8,is_slippery=false",
     "CliffWalking-v1": "4×12 grid, the short way runs along a cliff",
     "Taxi-v4": "pick up a passenger and bring them to one of four places",
 }

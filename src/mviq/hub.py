@@ -1,6 +1,6 @@
-"""Agents on the Hugging Face Hub: a folder up, a file down. Neither holds pickled code.
+"""Upload agents to the Hugging Face Hub and download them, without pickled code.
 
-Who you are is what ``hf auth login`` or the variable HF_TOKEN says, as in every tool of the Hub.
+Log in with ``hf auth login`` or the environment variable HF_TOKEN, as for every tool of the Hub.
 """
 
 import os
@@ -16,10 +16,10 @@ def push_to_hub(
     message: str = "Upload an agent of mviq",
     private: bool = False,
 ) -> str:
-    """Upload a folder, such as one with an agent and its card, and return its address.
+    """Upload a folder, such as one made by ``mviq export``, and return its address.
 
-    The repository is made if there is none. Pickles, which run code where they are loaded, are
-    refused.
+    The repository is created if it does not exist. Pickles, which run code when they are loaded,
+    are refused.
     """
     place = Path(folder)
     if not place.is_dir() or not any(place.iterdir()):
@@ -34,9 +34,9 @@ def push_to_hub(
 
 
 def load_from_hub(repo_id: str, filename: str, revision: str | None = None) -> Path:
-    """Download a file, unless it is there already, and return where it is.
+    """Download a file, unless it is in the cache, and return its path.
 
-    ``MVI.load(load_from_hub("someone/agent", "agent.zip"))`` is then an agent.
+    ``MVI.load(load_from_hub("someone/agent", "model.zip"))`` loads an agent.
     """
     return Path(_library().hf_hub_download(repo_id, filename, revision=revision))
 

@@ -3,6 +3,24 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+OTHER_NAMES = {
+    "lr": "learning_rate",
+    "alpha": "munchausen_alpha",
+    "tau": "temperature",
+    "discount": "gamma",
+    "gamma": "discount",
+    "steps": "total_steps",
+    "timesteps": "total_steps",
+    "n_timesteps": "total_steps",
+    "total_timesteps": "total_steps",
+    "train_freq": "train_every",
+    "eval_freq": "eval_every",
+    "target_update_interval": "target_every",
+    "exploration_fraction": "epsilon_fraction",
+    "net_arch": "hidden",
+    "max_iter": "max_iterations",
+}
+"""What the paper, Stable-Baselines3 and its zoo call what has another name here."""
 LONGEST_WORD, MOST_SHOWN = 200, 1000  # characters of a message
 
 
@@ -13,9 +31,19 @@ def did_you_mean(
 
     >>> did_you_mean("temprature", ["seed", "temperature"])
     '; did you mean temperature?'
+    >>> did_you_mean("--lr", ["--learning-starts", "--learning-rate"])
+    '; did you mean --learning-rate?'
     """
-    close = get_close_matches(str(name), list(known), n=1, cutoff=cutoff)
+    names = list(known)
+    meant = OTHER_NAMES.get(_plain(str(name)))
+    close = [known for known in names if _plain(known) == meant]
+    close = close or get_close_matches(str(name), names, n=1, cutoff=cutoff)
     return f"; {hint.format(close[0])}" if close else ""
+
+
+def _plain(name: str) -> str:
+    """Return the name of an option or a setting as a setting has it."""
+    return name.lstrip("-").replace("-", "_")
 
 
 def counted(number: int, word: str) -> str:

@@ -24,6 +24,16 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
     assert f"mviq {command} " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", ["", *COMMANDS, "study run", "study status", "study tune"])
+def test_help_fits_a_terminal_of_80_columns(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--help"])
+    assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 80] == []
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["--version"])
@@ -51,6 +61,24 @@ def test_a_mistyped_option_is_named_with_the_one_that_may_have_been_meant(
         main(["train", "CartPole-v1", "--confg=a.yaml"])
     shown = capsys.readouterr().err
     assert "there is no --confg=a.yaml here; did you mean --config? (try 'mviq train" in shown
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("--lr", "--learning-rate"),
+        ("--alpha", "--munchausen-alpha"),
+        ("--tau", "--temperature"),
+        ("--total-timesteps", "--total-steps"),
+        ("--eval_freq", "--eval-every"),
+    ],
+)
+def test_an_option_by_the_name_that_others_give_it_is_suggested(
+    given: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "CartPole-v1", given, "1"])
+    assert f"there is no {given} here; did you mean {meant}?" in capsys.readouterr().err
 
 
 def test_help_does_not_wait_for_torch() -> None:

@@ -70,9 +70,14 @@ def test_a_place_for_studies_that_cannot_be_written_is_refused(tmp_path, capsys)
     assert "/proc" in refused([*command, "/proc/x"], capsys)
 
 
+def test_what_takes_hours_does_not_start_unless_asked_for(capsys):
+    line = refused(["minatar-q"], capsys)
+    assert "minatar-q needs --scale smoke (about a minute) or --scale night (several hours)" in line
+
+
 def test_the_list_says_how_long_a_scale_takes(capsys):
     assert main(["paper"]) == 0
-    assert "smoke takes about a minute, small about an hour" in capsys.readouterr().out
+    assert "smoke about a minute, small about an hour" in capsys.readouterr().out
 
 
 def test_the_verdict_says_if_minatar_stands_for_atari(capsys):

@@ -71,7 +71,8 @@ class OneLineParser(argparse.ArgumentParser):
         given = _with_negative_values(sys.argv[1:] if args is None else args)
         options, unknown = super().parse_known_args(given, namespace)
         if unknown:
-            hint = did_you_mean(unknown[0].split("=")[0], self._option_string_actions)
+            known = [name for name in self._option_string_actions if name != "--help"]
+            hint = did_you_mean(unknown[0].split("=")[0], known)
             self.error(f"there is no {unknown[0]} here{hint}")
         return options, unknown
 
@@ -83,7 +84,7 @@ class OneLineParser(argparse.ArgumentParser):
 def add_run_argument(parser: argparse.ArgumentParser) -> None:
     """Add the run that a command is about."""
     parser.add_argument(
-        "path", type=Path, metavar="RUN", help="its directory, or the beginning of its name"
+        "path", type=Path, metavar="RUN", help="directory of the run; the beginning of it is enough"
     )
 
 

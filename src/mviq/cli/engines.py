@@ -9,12 +9,12 @@ from typing import Any
 def add_session_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a session, and where its runs are done."""
     add = parser.add_argument
-    add("--dry-run", action="store_true", help="say what it will take, and stop")
-    add("--retry-failed", action="store_true", help="try again what has failed")
-    add("--no-estimate", action="store_true", help="start at once, without measuring")
-    force = "start although budget, memory or disk will not do"
+    add("--dry-run", action="store_true", help="estimate time, memory and disk, and stop")
+    add("--retry-failed", action="store_true", help="try failed runs again")
+    add("--no-estimate", action="store_true", help="start without measuring how long it will take")
+    force = "start even if the budget, memory or disk is too small"
     add("--force", action="store_true", help=force)
-    add("--quiet", action="store_true", help="no progress")
+    add("--quiet", action="store_true", help="do not show progress")
     add_engine_options(parser)
 
 
@@ -31,16 +31,20 @@ def retry(study: Path) -> str:
 
 def add_engine_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say where runs are done."""
-    group = parser.add_argument_group("where the runs are done")
+    group = parser.add_argument_group("where to run")
     add = group.add_argument
-    workers = "runs at once (as many as cores and memory allow)"
+    workers = "runs at the same time (as many as cores and memory allow)"
     add("--workers", type=int, metavar="N", help=workers)
-    engines = "local, or ray: on a cluster that shares the study's directory (local)"
+    engines = "local, or ray: a cluster whose nodes share the study's directory (local)"
     add("--engine", choices=("local", "ray"), default="local", help=engines)
-    add("--address", metavar="HOST:PORT", help="of the Ray cluster (RAY_ADDRESS, or this machine)")
-    add("--cpus", type=float, metavar="X", help="CPUs of a run, for Ray (one per thread)")
-    add("--gpus", type=float, default=0.0, metavar="X", help="GPUs of a run, for Ray (0)")
-    memory = "memory of a run, for Ray (as measured)"
+    add(
+        "--address",
+        metavar="HOST:PORT",
+        help="address of the Ray cluster (RAY_ADDRESS, or this machine)",
+    )
+    add("--cpus", type=float, metavar="X", help="CPUs per run, for Ray (one per thread)")
+    add("--gpus", type=float, default=0.0, metavar="X", help="GPUs per run, for Ray (0)")
+    memory = "memory per run, for Ray (as measured)"
     add("--memory", type=float, default=0.0, metavar="GB", help=memory)
 
 

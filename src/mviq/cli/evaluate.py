@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from mviq.runs.evaluation import Episode
 
 DESCRIPTION = """\
-Play episodes with the agent of a run, greedily and by its policy π, and print the raw, unclipped
-returns: their mean with a 95 % bootstrap interval, median, smallest and largest.
+Play episodes with the agent of a run, greedily and by sampling from its policy
+π, and print the raw, unclipped returns: their mean with a 95 % bootstrap
+interval, median, minimum and maximum.
 
   mviq evaluate runs/CartPole-v1_mvi_q2_seed3_0123abcd --episodes 100
   mviq evaluate RUN --model best --json | jq .greedy.mean
@@ -42,7 +43,9 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         choices=("final", "best"),
         help="the last agent, or the one with the best evaluation (final if there is one)",
     )
-    parser.add_argument("--seed", type=int, metavar="N", help="of the episodes (from the run's)")
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="seed of the episodes (derived from the run's)"
+    )
 
 
 def open_agent(options: argparse.Namespace) -> "tuple[RunDirectory, Config, Agent, int]":

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from mviq.runs.config import Config
 
 DESCRIPTION = """\
-Make a folder of the agent of a run that is ready for a model hub, such as the Hugging Face Hub:
-the agent, its settings and tables, a film, and a README.md (the model card) with its scores.
+Make a folder that is ready for a model hub, such as the Hugging Face Hub: the
+agent of a run, its settings and tables, a video, and a README.md (the model
+card) with its scores.
 
   mviq export runs/CartPole-v1_mvi_q2_seed3_0123abcd
   mviq export RUN --out cartpole --model best --episodes 100
@@ -30,9 +31,14 @@ given such; their statistics are in `model.normalize.json`.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_argument(parser)
     add = parser.add_argument
-    add("--out", type=Path, metavar="DIR", help="the folder (export/ and the name of the run)")
-    add("--episodes", type=int, default=20, metavar="N", help="to measure its score (20)")
-    add("--film", action=argparse.BooleanOptionalAction, default=True, help="with replay.mp4")
+    add("--out", type=Path, metavar="DIR", help="the folder (export/NAME_OF_THE_RUN)")
+    add("--episodes", type=int, default=20, metavar="N", help="episodes to measure its score (20)")
+    add(
+        "--film",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="include a video, replay.mp4",
+    )
     add("--force", action="store_true", help="replace files that exist with other content")
     add_model_options(parser)
 

@@ -13,34 +13,36 @@ from mviq.messages import error_line
 
 COMMANDS = {
     "train": "train an agent, or continue a run that was interrupted",
-    "resume": "continue a run exactly where it was",
-    "evaluate": "play episodes with the agent of a run and print its returns",
-    "watch": "see the agent of a run play, in a window or as a film",
-    "export": "make a folder of the agent of a run to publish: model, card, film",
-    "study": "run many runs from one file, or see how far they are",
-    "solve": "solve a finite MDP by any algorithm of the family",
+    "resume": "continue an interrupted run",
+    "evaluate": "play episodes with a trained agent and print its returns",
+    "watch": "see a trained agent play, in a window or as a video",
+    "export": "make a folder to publish: model, model card and video",
+    "study": "run, continue or tune a study: many runs, one file",
+    "solve": "solve a finite MDP with any algorithm of the family",
     "verify": "check every theorem of the paper numerically",
-    "report": "make a page, pictures and tables of a study or of some runs",
-    "paper": "make a figure of the paper again, with its data and a verdict on its claim",
+    "report": "make a web page, figures and tables of a study or of runs",
+    "paper": "reproduce a figure or table of the paper and check its claim",
 }
 """The subcommands, each a module of this package: its ``DESCRIPTION``, ``add_arguments``
 and ``run``."""
 
 _DESCRIPTION = """\
-MVI(q): Munchausen value iteration regularised by the Tsallis Kullback-Leibler divergence.
+MVI(q): Munchausen value iteration regularised by the Tsallis
+Kullback-Leibler divergence.
 
-  mviq train CartPole-v1 --q 2    train an agent; the same command continues the run exactly
-  mviq evaluate RUN               play 100 episodes with it
-  mviq watch RUN                  see it play
-  mviq export RUN                 a folder to publish: model, card with scores, film
-  mviq study run FILE             many runs from one file, as many at once as there are cores
-  mviq solve FrozenLake-v1 --q 2  solve a finite MDP, see how it converges
+  mviq train CartPole-v1 --q 2    train an agent, or continue an interrupted run
+  mviq evaluate RUN               play 100 episodes with the trained agent
+  mviq watch RUN                  see the agent play
+  mviq export RUN                 make a folder to publish: model, card, video
+  mviq study run FILE             train many agents, as described in a file
+  mviq report STUDY               make a web page with curves and intervals
+  mviq solve FrozenLake-v1 --q 2  solve a finite MDP and see how it converges
   mviq verify                     check every theorem of the paper numerically
-  mviq report STUDY               one page with curves, tables and intervals
-  mviq paper                      list the paper's artefacts this version reproduces
-  mviq paper fig1 --out out/fig1  draw one, with the data behind it
+  mviq paper                      list the figures and tables of the paper
+  mviq paper fig1                 make one of them, with its data
 
-Mistakes are told in one line; with MVIQ_TRACEBACK=1 in the environment, by where they happened.
+Errors are printed in one line. Set the environment variable MVIQ_TRACEBACK=1
+to see the full traceback instead.
 """
 
 

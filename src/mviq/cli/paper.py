@@ -22,28 +22,32 @@ if TYPE_CHECKING:  # help and lists must not wait for torch and Matplotlib
 _COLOURS = {True: "green", False: "red", None: "yellow"}
 
 DESCRIPTION = """\
-Make a figure or table of the paper again: the picture (PNG and SVG), the numbers behind it (CSV),
-and a verdict on the paper's claim (also as Markdown): what was measured, with seeds and intervals,
-and whether that agrees, does not, or is not enough evidence. Without a name: list what there is.
+Reproduce a figure or table of the paper: the picture (PNG and SVG), its numbers
+(CSV), and a verdict on the paper's claim (also as Markdown): what was measured,
+with seeds and intervals, and whether that agrees, does not, or is not enough
+evidence. Without a name, list all of them.
 
-  mviq paper                       what there is, and at what cost
-  mviq paper fig1                  writes out/fig1/fig1.png, .svg, .csv and .md
-  mviq paper fig2 --out figures    writes figures/fig2.png, …
-  mviq paper fig3 --scale smoke    a minute: runs the study behind it, very small
-  mviq paper fig3                  an hour on two cores (--scale small)
-  mviq paper fig3 --scale full --engine ray --address auto     the paper's own scale, on a cluster
+  mviq paper                       list them, with their claims and costs
+  mviq paper fig1                  write out/fig1/fig1.png, .svg, .csv and .md
+  mviq paper fig2 --out figures    write figures/fig2.png, …
+  mviq paper fig3 --scale smoke    only see that it works: a minute
+  mviq paper fig3                  --scale small: about an hour on two cores
+  mviq paper fig3 --scale full --engine ray    the paper's scale, on a cluster
 
-Figures 3 to 7 and the sweep need agents to be trained: the study behind them is an ordinary one
-(mviq study status, mviq report), continued where it was if it is interrupted. Figures 4, 5 and 7
-share theirs. The theorems are 'mviq verify'.
+Figures 3 to 7, the sweep and minatar-q train agents. Each has a study behind
+it, which 'mviq study status' and 'mviq report' can read; give the same command
+again to continue it. Figures 4, 5 and 7 share one study. For the theorems, see
+'mviq verify'.
 """
 
 EPILOG = """\
-q is the entropic index (1 softmax, 2 sparsemax, ∞ greedy). The paper's eq. (2) uses the physics
-convention instead, where the logarithm and exponential of index q are ours of index 2 − q.
-Exit code: 0 all runs have ended, also by divergence, 1 some failed, 2 wrong input, 130 stopped.
-The same command gives the same files. A file that exists with other content is left alone unless
---force is given.
+q is the entropic index (1 softmax, 2 sparsemax, ∞ greedy). The paper's eq. (2)
+uses the physics convention, in which the logarithm and exponential of index q
+are ours of index 2 − q.
+
+Exit code: 0 all runs have ended, even if some diverged, 1 some failed, 2 wrong
+input, 130 stopped. The same command gives the same files. Existing files with
+other content are only replaced with --force.
 """
 
 
@@ -57,16 +61,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_options_of_studies(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("artefacts that are studies")
+    group = parser.add_argument_group("what trains agents: figures 3 to 7, sweep, minatar-q")
     add = group.add_argument
     scale = (
-        "smoke: a minute; small: about an hour on two cores (the default where there is one); "
-        "night: several hours; full: the paper's"
+        "smoke: a minute, nothing is learnt; small: about an hour on two cores (the default); "
+        "night: several hours; full: the scale of the paper"
     )
     add("--scale", choices=SCALES, help=scale)
-    studies = "where the studies are (studies)"
+    studies = "directory of the studies (studies)"
     add("--studies", type=Path, metavar="DIR", help=studies)
-    add("--quiet", action="store_true", help="no progress")
+    add("--quiet", action="store_true", help="do not show progress")
     add_engine_options(parser)
 
 
@@ -141,7 +145,11 @@ def _study(artefact: Artefact, experiment: Experiment, options: argparse.Namespa
 
 
 def _scale(experiment: Experiment, options: argparse.Namespace) -> StudyScale:
-    return options.scale or ("small" if "small" in experiment.scales else "night")
+    """Return the scale: nothing that takes several hours is started without being asked for."""
+    if options.scale is None and "small" not in experiment.scales:
+        offered = " or ".join(f"--scale {scale} ({TIMES[scale]})" for scale in experiment.scales)
+        raise ValueError(f"{options.name} needs {offered}")
+    return options.scale or "small"
 
 
 def _place(artefact: Artefact, options: argparse.Namespace) -> Path:
@@ -166,7 +174,8 @@ def _list_artefacts() -> None:
         table.add_row(artefact.name, artefact.shows, artefact.claim, _cost(artefact))
     console = Console()
     console.print(table)
-    console.print(f"cost: {TIMES}", highlight=False)
+    times = ", ".join(f"{scale} {time}" for scale, time in TIMES.items())
+    console.print(f"time: {times}", highlight=False)
     console.print("make one with 'mviq paper NAME'; theorems: 'mviq verify'", highlight=False)
 
 

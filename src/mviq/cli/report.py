@@ -19,41 +19,58 @@ _LEFT_OUT = ("mean", "median", "area under curve")
 """Columns that 80 characters have no room for, as they have none for the interval of the gap."""
 
 DESCRIPTION = """\
-Make a report of a study, of a directory with runs, or of one run: a page that opens in any browser
-without a network (report.html), the same figures as PNG and SVG with their data as CSV (figures/),
-and the numbers behind them (summary.csv, scores.csv; stability.csv for environments that can be
-solved). A study that is not finished will do: the report says what is missing.
+Make a report of a study, of a directory of runs, or of one run: a page that
+opens in any browser without a network (report.html), the same figures as PNG
+and SVG with their data as CSV (figures/), and the numbers behind them
+(summary.csv, scores.csv; stability.csv for environments that can be solved).
+The study need not be finished: the report says what is missing.
 
-  mviq report studies/demo                  writes studies/demo/report/report.html
-  mviq report runs --baseline DQN --open    runs of mviq train; the page opens in the browser
-  mviq report demo.yaml --runs all          the study of a file, as far as every run has come
-  mviq report studies/demo --without AL     leave out a label or an environment, or several: 'M*'
+  mviq report studies/demo                  write it to studies/demo/report
+  mviq report runs --baseline DQN --open    runs of mviq train; open the page
+  mviq report demo.yaml --runs all          include unfinished runs
+  mviq report studies/demo --without 'M*'   leave out labels or environments
   mviq report studies/demo --metric train --last 5 --out out --format html,csv
 """
 
 EPILOG = """\
-Only stored files are read, and the same files give the same report. A report in STUDY/report is
-replaced as a whole; elsewhere a file that exists with other content is left alone unless --force
-is given. docs/reports.md explains the page, docs/statistics.md the numbers.
+Only stored files are read, and the same files give the same report. An earlier
+report in STUDY/report is replaced. Elsewhere, existing files with other
+content are only replaced with --force. docs/reports.md explains the page,
+docs/statistics.md the numbers.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    path = "file or directory of a study, directory of runs or of one run"
+    path = "file or directory of a study, directory of runs, or one run"
     add("path", type=Path, metavar="STUDY", help=path)
     add("--out", type=Path, metavar="DIR", help="directory for the files (default: STUDY/report)")
-    add("--baseline", metavar="LABEL", help="what others are compared with (default: the study's)")
-    add("--metric", default="eval", metavar="{eval,train}", help="evaluation or training return")
-    add("--last", type=int, metavar="N", help="points of the final score (default: a tenth)")
+    add("--baseline", metavar="LABEL", help="label to compare with (default: that of the study)")
+    add(
+        "--metric",
+        default="eval",
+        metavar="{eval,train}",
+        help="returns of evaluations or of training (eval)",
+    )
+    add(
+        "--last",
+        type=int,
+        metavar="N",
+        help="evaluations that make the final score (default: the last tenth)",
+    )
     like = "label or environment to report, by name or pattern; repeatable (all)"
     add("--only", action="append", default=[], metavar="PATTERN", help=like)
     other = "label or environment to leave out; repeatable"
     add("--without", action="append", default=[], metavar="PATTERN", help=other)
-    runs = "which count: ended (diverged ones keep their last score), finished, or all (ended)"
+    runs = "runs to include: ended (a diverged run keeps its last score), finished, or all (ended)"
     add("--runs", default="ended", metavar="{ended,finished,all}", help=runs)
-    add("--seed", type=int, default=0, metavar="N", help="of the bootstrap (0)")
-    add("--format", default=",".join(FORMATS), metavar="LIST", help=f"of {','.join(FORMATS)} (all)")
+    add("--seed", type=int, default=0, metavar="N", help="seed of the bootstrap (0)")
+    add(
+        "--format",
+        default=",".join(FORMATS),
+        metavar="LIST",
+        help=f"some of {','.join(FORMATS)} (all)",
+    )
     add("--force", action="store_true", help="replace files that exist with other content")
     add("--open", action="store_true", help="open the page in the browser")
 

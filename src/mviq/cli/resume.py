@@ -6,8 +6,8 @@ from mviq.cli import train
 from mviq.cli.common import add_run_argument
 
 DESCRIPTION = """\
-Continue a run that was interrupted, by Ctrl-C, a crash or kill -9, exactly where it was: the
-finished run is bit for bit the one that was never interrupted.
+Continue a run that was interrupted by Ctrl-C, a crash or kill -9. The result
+is bit for bit that of a run which was never interrupted.
 
   mviq resume runs/CartPole-v1_mvi_q2_seed3_0123abcd
 """
@@ -15,7 +15,7 @@ finished run is bit for bit the one that was never interrupted.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_argument(parser)
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--quiet", action="store_true", help="do not show progress")
 
 
 def run(options: argparse.Namespace) -> int:

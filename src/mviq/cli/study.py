@@ -1,4 +1,4 @@
-"""``mviq study``: run many runs from one file, and see how far they are."""
+"""``mviq study``: run many runs from one file, and show their progress."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # the real imports wait until the command runs: status must n
     from mviq.studies.running import Options
 
 DESCRIPTION = """\
-A study is a file (YAML or TOML) that says what to compare:
+A study is described by a file (YAML or TOML) that says what to compare:
 
   name: cartpole
   baseline: M-DQN
@@ -32,22 +32,23 @@ A study is a file (YAML or TOML) that says what to compare:
   seeds: 5
   settings: {total_steps: 20_000, eval_every: 1000}
 
-  mviq study run cartpole.yaml --dry-run    what it will take, measured for a moment
-  mviq study run cartpole.yaml              run it, in studies/cartpole; the same continues it
-  mviq study status cartpole.yaml           how far it is
+  mviq study run cartpole.yaml --dry-run    estimate time, memory and disk
+  mviq study run cartpole.yaml              run or continue it
+  mviq study status cartpole.yaml           show its progress
   mviq study tune tune.yaml                 search hyper-parameters
 """
 
 _RUN = """\
-Run a study: every environment × algorithm × value × seed of the file. Started again it continues:
-what has finished is kept, what was interrupted is resumed exactly where it was, and what the file
-has been extended by is added.
+Run a study: every environment × algorithm × value × seed of the file. Give the
+same command again to continue: finished runs are kept, interrupted runs are
+resumed exactly, and runs that you added to the file are done, too.
 
   mviq study run cartpole.yaml
   mviq study run cartpole.yaml --only 'MVI*' --only 'seed 0'
   mviq study run studies/cartpole --retry-failed
 
-Exit code: 0 all runs have finished, 1 some have not, 2 wrong input, 130 stopped.
+Exit code: 0 all runs have finished, 1 some have not, 2 wrong input,
+130 stopped.
 """
 
 
@@ -58,9 +59,9 @@ Action = Callable[[argparse.Namespace, Path, StudyDirectory], int]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the actions, each with its arguments."""
     actions = parser.add_subparsers(title="actions", metavar="ACTION", parser_class=OneLineParser)
-    status = "Show how far the runs of a study or of a search are."
-    _add_options(_add(actions, "run", "run it", _RUN, run_action))
-    _add(actions, "status", "how far it is", status, show_status)
+    status = "Show the progress of a study or a search."
+    _add_options(_add(actions, "run", "run or continue it", _RUN, run_action))
+    _add(actions, "status", "show its progress", status, show_status)
     tune.add_options(_add(actions, "tune", "search hyper-parameters", tune.DESCRIPTION, tune.run))
 
 
@@ -74,7 +75,7 @@ def _add(
     parser = actions.add_parser(name, help=summary, description=description)
     add = parser.add_argument
     add("study", type=Path, metavar="FILE|DIR", help="a study file, or the directory of a study")
-    out = "where the directories of studies are, for a FILE (studies)"
+    out = "where to put the directory of the study, for a FILE (studies)"
     add("--out", type=Path, metavar="DIR", help=out)
     parser.set_defaults(run=partial(_call, action))
     return parser
@@ -82,11 +83,11 @@ def _add(
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     pattern = (
-        "only runs whose label, environment or 'seed N' is like this; several: any of them; "
-        "both of two: 'MVI*seed 0'"
+        "only runs whose label, environment or 'seed N' matches; repeatable, to add more; "
+        "'MVI*seed 0' has to match both"
     )
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help=pattern)
-    drop = "runs that the file no longer has leave the study; their files stay"
+    drop = "remove runs that are no longer in the file from the study, but keep their files"
     parser.add_argument("--drop", action="store_true", help=drop)
     add_session_options(parser)
 
@@ -114,7 +115,7 @@ def _located(given: Path, out: Path | None) -> tuple[Path, StudyDirectory]:
 
 
 def run_action(options: argparse.Namespace, file: Path, directory: StudyDirectory) -> int:
-    """Run a study, or say what that will take."""
+    """Run a study, or estimate what it takes."""
     from mviq.studies.running import Options
 
     how = Options(only=options.only, drop=options.drop, **session_options(options))
@@ -129,9 +130,9 @@ def _run(study: "Study", directory: StudyDirectory, options: "Options") -> int:
     with tolerating_closed_output():
         _print_summary(directory, outcome.runs)
         if "failed" in states:
-            print(f"why: {directory.logs}; try again what failed: {retry(directory.path)}")
+            print(f"logs: {directory.logs}; to retry the failed runs: {retry(directory.path)}")
         if "diverged" in states and options.retry_failed:
-            print("what diverged is final, and not tried again")
+            print("runs that diverged are final and were not tried again")
         if outcome.stopped:
             print(f"continue with: mviq study run {directory.path}")
     return outcome.exit_code
@@ -172,7 +173,7 @@ def show_status(options: argparse.Namespace, file: Path, directory: StudyDirecto
     Console().print(text_table(columns, rows, words, box=None, pad_edge=False))
     _print_summary(directory, runs)
     if directory.is_search:
-        print("a search: runs of trials that were given up stay interrupted or waiting")
+        print("this is a search: runs of pruned trials stay interrupted or waiting")
     return 0
 
 

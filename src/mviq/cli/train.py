@@ -14,32 +14,34 @@ if TYPE_CHECKING:  # the real imports wait until the command runs: help must not
     from mviq.runs.reporter import Reporter
 
 DESCRIPTION = """\
-Train an agent on an environment. What is not given comes from a preset, which the environment
-picks: the paper's Table 1 for CartPole and Acrobot, its Table 2 for Atari, ours for MinAtar and for
-everything else (general).
+Train an agent on an environment. Settings that you do not give come from a
+preset, which depends on the environment: the paper's Table 1 for CartPole and
+Acrobot, its Table 2 for Atari, and our own for MinAtar and for everything else
+(general).
 
   mviq train CartPole-v1 --q 2 --seed 3
-  mviq train MinAtar/Breakout-v1 --algorithm m-vi --total-steps 1e6 --track tensorboard
-  mviq train ALE/Pong-v5 --config pong.yaml --device cuda
-  mviq train --config runs/OLD/config.yaml --seed 4   the settings of a run, another seed
   mviq train CartPole-v1 --preset general --clip -1,1
-  mviq train Acrobot-v1 --explain          what would be run, with the source of every default
+  mviq train MinAtar/Breakout-v1 --algorithm m-vi --track tensorboard
+  mviq train ALE/Pong-v5 --config pong.yaml --device cuda
+  mviq train --config runs/OLD/config.yaml --seed 4    same settings, other seed
+  mviq train Acrobot-v1 --explain    print every setting and where it comes from
 
-The run's directory is named after environment, algorithm, q, seed and a hash of the settings.
-The same command continues a run that was interrupted, by whatever, exactly where it was; one
-that is finished is left alone.
+The run's directory is named after the environment, the algorithm, q, the seed
+and a hash of the settings. Give the same command again to continue a run that
+was interrupted; the result is the same as without the interruption. A finished
+run is left alone.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s ENV [options]"
     add = parser.add_argument
-    env = "Gymnasium id, such as CartPole-v1; may stand in the file instead"
+    env = "Gymnasium id, such as CartPole-v1, unless it is in the file"
     add("env", nargs="?", metavar="ENV", help=env)
-    add("--out", type=Path, default=Path("runs"), metavar="DIR", help="where runs are (runs)")
+    add("--out", type=Path, default=Path("runs"), metavar="DIR", help="where to put the run (runs)")
     add("--config", type=Path, metavar="FILE", help="settings in YAML or TOML")
     add("--explain", action="store_true", help="print the settings and their sources, and stop")
-    add("--quiet", action="store_true", help="no progress")
+    add("--quiet", action="store_true", help="do not show progress")
     settings.add_setting_options(parser)
 
 

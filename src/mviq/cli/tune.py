@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 SHOWN = 10  # trials of the table
 
 DESCRIPTION = """\
-Search hyper-parameters: a study file with one algorithm and a section that says what to search.
+Search hyper-parameters. The file is that of a study with one algorithm, plus a
+section that says what to search:
 
   name: cartpole-tune
   environments: [CartPole-v1]
@@ -34,19 +35,20 @@ Search hyper-parameters: a study file with one algorithm and a section that says
       learning_rate: {low: 1e-5, high: 1e-2, log: true}
       temperature: {choices: [0.01, 0.03, 0.1, 1]}
 
-  mviq study tune cartpole-tune.yaml --dry-run     what it will take at most
-  mviq study tune cartpole-tune.yaml               search, in studies/cartpole-tune
-  mviq study tune cartpole-tune.yaml --trials 80   the same continues it, here with more trials
-  mviq study run studies/cartpole-tune/tuning/best.yaml   confirm the best with other seeds
+  mviq study tune cartpole-tune.yaml --dry-run     estimate an upper bound
+  mviq study tune cartpole-tune.yaml               search or continue
+  mviq study tune cartpole-tune.yaml --trials 80   continue, with more trials
+  mviq study run studies/cartpole-tune/tuning/best.yaml    confirm the best one
 
-A trial is as many ordinary runs as there are seeds. docs/tuning.md explains the section and the
-files. Exit code: 0 there is a best trial and none failed, 1 otherwise, 2 wrong input, 130 stopped.
+A trial has one run per seed and environment. docs/tuning.md explains the
+section and the files. Exit code: 0 there is a best trial and none failed,
+1 otherwise, 2 wrong input, 130 stopped.
 """
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a search."""
-    trials = "trials in all, also earlier ones (as in the file)"
+    trials = "number of trials, including earlier ones (default: as in the file)"
     parser.add_argument("--trials", type=int, metavar="N", help=trials)
     add_session_options(parser)
 

@@ -18,23 +18,23 @@ if TYPE_CHECKING:  # the real imports wait until the command runs: help must not
     from mviq.paper.theorems import Check, Statement
 
 DESCRIPTION = """\
-Measure every theorem, lemma and basic fact of the paper.
+Check every theorem, lemma and basic fact of the paper numerically.
 
-Without options: which hold as they are printed, which in part, which fail. With --all or --only,
-each row of a table shows what the paper claims, in which convention of q and where it was
-measured; the verdict on the claim as it is printed, with a counterexample if it fails; what is
-true instead; and the largest violation of that, with the tolerance it has to meet. q is the
+By default, list which hold as printed, which hold in part and which fail. With
+--all or --only, a table shows for each statement: the paper's claim and its
+convention of q; the verdict, with a counterexample if the claim fails; the
+corrected statement; and its largest violation, with the tolerance. q is the
 entropic index (1 softmax, 2 sparsemax); the physics convention is 2 − q.
 
-The exit code is 0 if every corrected statement holds, and 1 if one does not.
+The exit code is 0 if every corrected statement holds, otherwise 1.
 """
 
 EPILOG = """\
 examples:
-  mviq verify                          all statements: seconds, once mviq has compiled itself
-  mviq verify --only theorem-2         those whose name starts with theorem-2, with the evidence
-  mviq verify --all                    the evidence for all: 450 lines
-  mviq verify --markdown               the errata table of docs/errata.md
+  mviq verify                     all statements; takes some seconds
+  mviq verify --only theorem-2    the evidence for names that start like this
+  mviq verify --all               the evidence for all of them: 450 lines
+  mviq verify --markdown          the errata table of docs/errata.md
   mviq verify --json | jq '.statements[] | select(.verdict != "holds") | .name'
 """
 
@@ -45,13 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="measure the statements whose name is or starts with NAME; may be repeated",
+        help="check the statements whose name is or starts with NAME; repeatable",
     )
     output = parser.add_mutually_exclusive_group()
-    output.add_argument("--all", action="store_true", help="print what was measured for each")
+    output.add_argument("--all", action="store_true", help="print the evidence for every statement")
     output.add_argument("--json", action="store_true", help="print JSON instead of a table")
     output.add_argument(
-        "--markdown", action="store_true", help="print the errata only, as a Markdown table"
+        "--markdown", action="store_true", help="print only the errata, as a Markdown table"
     )
 
 

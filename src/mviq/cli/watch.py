@@ -7,8 +7,8 @@ from mviq.cli.common import add_run_argument
 from mviq.cli.evaluate import add_model_options, open_agent
 
 DESCRIPTION = """\
-Let the agent of a run play one episode: in a window, or where there is no screen as a film in the
-run's directory.
+Let the agent of a run play one episode, in a window. Without a screen it is
+recorded as a video in the run's directory instead.
 
   mviq watch runs/CartPole-v1_mvi_q2_seed3_0123abcd
   mviq watch RUN --film breakout.gif --model best

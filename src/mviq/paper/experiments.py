@@ -14,10 +14,12 @@ from mviq.env_families import MINATAR, MINATAR_GAMES, family_of
 
 StudyScale: TypeAlias = Literal["smoke", "small", "night", "full"]
 SCALES: tuple[StudyScale, ...] = get_args(StudyScale)
-TIMES = (
-    "smoke takes about a minute, small about an hour on two cores, night several hours; full is "
-    "for a cluster"
-)
+TIMES: Mapping[StudyScale, str] = {
+    "smoke": "about a minute",
+    "small": "about an hour on two cores",
+    "night": "several hours",
+    "full": "for a cluster",
+}
 
 GAMES = (
     *("Alien", "Amidar", "Assault", "Asterix", "Asteroids", "BankHeist", "BattleZone"),

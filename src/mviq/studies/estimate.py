@@ -6,7 +6,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from math import ceil
@@ -73,7 +73,10 @@ def cost_class(config: Config) -> tuple[object, ...]:
 
 
 def measured(
-    configs: Sequence[Config], at_once: int, kept: Path
+    configs: Sequence[Config],
+    at_once: int,
+    kept: Path,
+    say: Callable[[str], None] = lambda text: None,
 ) -> dict[tuple[object, ...], Measured]:
     """Return the cost of each class: what a file has kept, and measurements of the others.
 
@@ -83,6 +86,8 @@ def measured(
     names = {key: _name(key, at_once) for key in classes}
     known = _read_costs(kept)
     missing = {key: config for key, config in classes.items() if names[key] not in known}
+    if missing:
+        say("measuring a few hundred steps, to estimate how long the runs take …")
     fresh = _measure_classes(missing, at_once) if missing else {}
     if fresh:
         known |= {names[key]: cost for key, cost in fresh.items()}

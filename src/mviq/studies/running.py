@@ -133,10 +133,9 @@ def priced(tasks: list[Task], options: Options, engine: Engine) -> Work:
         engine.room(tasks)  # raises an error if there is none
     if not tasks or not options.measure:
         return Work(tasks)
-    options.say("measuring a few hundred steps, to estimate how long the runs take …")
     at_once = min(LocalEngine(options.workers).room(tasks), len(tasks))
     kept = StudyDirectory(tasks[0].study).measured
-    costs = estimates.measured([task.config for task in tasks], at_once, kept)
+    costs = estimates.measured([task.config for task in tasks], at_once, kept, options.say)
     tasks = [
         replace(task, memory=memory(task.config, costs[cost_class(task.config)])) for task in tasks
     ]
