@@ -100,12 +100,14 @@ def complaint(words: list[str]) -> list[str]:
     return [] if code in (0, 1) else [f"{words!r:.120}: {code} {lines!r:.300}"]
 
 
-@pytest.mark.parametrize("command", ["solve FrozenLake-v1", "report run"])
+@pytest.mark.parametrize(
+    "command", ["-m mviq solve FrozenLake-v1", "-m mviq report run", "-u -m mviq --help"]
+)
 @pytest.mark.parametrize(("where", "code"), [("> /dev/full", 2), (">&-", 0), ("| true", 0)])
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
 @pytest.mark.usefixtures("place")
 def test_standard_output_that_takes_nothing(command, where, code):
-    shell = f"set -o pipefail; {sys.executable} -m mviq {command} {where}"
+    shell = f"set -o pipefail; {sys.executable} {command} {where}"
     ended = subprocess.run(["bash", "-c", shell], capture_output=True, text=True)
     assert "Traceback" not in ended.stderr
     assert "Exception" not in ended.stderr

@@ -7,6 +7,7 @@ integration a few.
 import io
 import json
 import random
+import re
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -28,7 +29,7 @@ from mviq.studies.plan import expand
 from mviq.studies.study_file import read_study
 from mviq.studies.tuning.search_file import read_search
 from mviq.tabular import garnet, load_mdp, save_mdp
-from small_runs import cartpole, crash, minatar
+from small_runs import atari, cartpole, crash, minatar
 from small_studies import write_study
 from stored_runs import write_run
 
@@ -37,6 +38,7 @@ SPACE = {"gamma": {"low": 0.9, "high": 0.99}, "hidden": {"choices": [[4], [8]]}}
 TOML = 'name = "tiny"\nenvironments = ["CartPole-v1"]\nseeds = 2\n[grid]\nq = [1, 2]\n'
 RUN = cartpole(total_steps=60, learning_starts=20, eval_every=20, checkpoint_every=20)
 BOARD = minatar(total_steps=60, learning_starts=20, eval_every=0, checkpoint_every=20)
+GAME = atari(total_steps=60, learning_starts=50, checkpoint_every=20)
 
 
 class Format(NamedTuple):
@@ -94,6 +96,12 @@ def _changed(arrays: dict[str, Any], rng: random.Random) -> dict[str, Any]:
     return arrays
 
 
+def emulator(content: bytes, rng: random.Random) -> bytes:
+    """Damage the emulator's state, which a checkpoint's tree holds as digits."""
+    damaged = lambda found: bits(bytes.fromhex(found[0].decode()), rng).hex().encode()
+    return re.sub(rb'(?<="bytes": \[")[0-9a-f]{9999,}', damaged, content)
+
+
 def load_agent(path: Path) -> None:
     MVI.load(path, device="cpu").predict([0.0, 0, 0, 0])
 
@@ -111,7 +119,7 @@ def interrupted(config: Any) -> Callable[[Path], Any]:
 
 
 def run_of(path: Path) -> Path:
-    return next(place for place in path.parents if place.name.startswith(("CartPole", "MinAtar")))
+    return next(place for place in path.parents if place.name.startswith(("CartPole", "MinAtar", "ALE")))
 
 
 def go_on(config: Any) -> Callable[[Path], Any]:
@@ -177,7 +185,7 @@ FORMATS = {
     },
     **{
         f"checkpoint of {config.env}, {name} by {change.__name__}": Format(
-            f"{config.name}/checkpoints/{name}", interrupted(config), go_on(config), change, cost=4
+            f"{config.name}/checkpoints/{name}", interrupted(config), go_on(config), change, cost=6
         )
         for config in (RUN, BOARD)
         for name, change in (
@@ -188,6 +196,10 @@ FORMATS = {
             ("replay/rows-000000000020-000000000040.safetensors", numbers),
         )
     },
+    "checkpoint of an emulator": Format(
+        f"{GAME.name}/checkpoints/step_000000000040/state.json",
+        *(interrupted(GAME), go_on(GAME), emulator, 12),
+    ),
 }
 
 

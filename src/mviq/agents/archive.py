@@ -39,6 +39,8 @@ def write_archive(path: Target, content: dict[str, Any], arrays: Arrays) -> None
 def read_archive(path: Target) -> tuple[dict[str, Any], Arrays]:
     """Return what ``write_archive`` wrote, or say why this is not an agent of ours."""
     if not isinstance(path, str | os.PathLike):
+        if not hasattr(path, "seek"):  # as in Stable-Baselines3
+            raise TypeError(f"an agent is read from a path or a file, got {path!r:.40}")
         return _read(path, path)
     with located(path, ".zip").open("rb") as file:
         return _read(file, path)

@@ -76,6 +76,13 @@ class OneLineParser(argparse.ArgumentParser):
             self.error(f"there is no {unknown[0]} here{hint}")
         return options, unknown
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Let ``main`` know of help that cannot be written, which argparse would keep to itself."""
+        if file is sys.stdout:
+            file.write(message)
+        else:
+            super()._print_message(message, file)
+
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where help is, and exit with 2."""
         self.exit(2, f"{self.prog}: {error_line(message)} (try '{self.prog} --help')\n")

@@ -99,8 +99,8 @@ def _complain(text: str) -> None:
 
 
 def _called(given: Sequence[str]) -> int:
-    options = build_parser(given).parse_args(given)
     try:
+        options = build_parser(given).parse_args(given)
         return int(options.run(options) or 0)
     except (BrokenPipeError, SystemExit) as end:  # rich makes the second of the first
         if not isinstance(end if isinstance(end, OSError) else end.__context__, BrokenPipeError):
@@ -114,7 +114,7 @@ def _called(given: Sequence[str]) -> int:
         message = _explanation(error)
         if message is None or os.environ.get("MVIQ_TRACEBACK"):
             raise
-        _complain(f"{given[0]}: {message}")
+        _complain(": ".join((*given[:1], message)))
         return 2
 
 
