@@ -111,7 +111,7 @@ def outcome(work):
         lambda given: given | {"policy": dict(list(given["policy"].items())[1:])},
         lambda given: given | {"policy": {k: v[:1] for k, v in given["policy"].items()}},
     ],
-    ids=["a number", "nothing", "a part", "an unknown part", "no weights", "a weight less", "other shapes"],
+    ids=["number", "nothing", "part", "unknown part", "no weights", "weight less", "other shapes"],
 )
 @pytest.mark.parametrize("exact_match", [True, False])
 def test_wrong_parameters_raise_what_they_raise_in_dqn(damage, exact_match):

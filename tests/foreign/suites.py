@@ -1,4 +1,4 @@
-"""Run the tests of Stable-Baselines3 or sb3-contrib that are about DQN or QRDQN, on these or on ours.
+"""Run the tests of Stable-Baselines3 and sb3-contrib about DQN and QRDQN, on these or on ours.
 
     python tests/foreign/suites.py CHECKOUT/tests          with DQN and QRDQN
     python tests/foreign/suites.py CHECKOUT/tests --ours   with MVI and QRMVI in their places
