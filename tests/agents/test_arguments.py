@@ -2,10 +2,10 @@
 
 import pytest
 
-from mviq.agents import MVI, QRMVI
+from mviq.agents import IQMVI, MVI, QRMVI
 from problems import made
 
-AGENTS = pytest.mark.parametrize("cls", [MVI, QRMVI])
+AGENTS = pytest.mark.parametrize("cls", [MVI, QRMVI, IQMVI])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from sb3_contrib import QRDQN
 from stable_baselines3 import DQN
 from stable_baselines3.common.env_util import make_vec_env
 
-from mviq.agents import MVI, QRMVI
+from mviq.agents import IQMVI, MVI, QRMVI
 
 GREEDY = {"q": math.inf, "munchausen_alpha": 0.0}
 STEPS = 2100  # 500 updates after 100 steps of warm-up
@@ -54,7 +54,7 @@ def test_same_weights_with_several_environments():
     assert difference(a, b) < 2e-4
 
 
-@pytest.mark.parametrize("cls", [MVI, QRMVI])
+@pytest.mark.parametrize("cls", [MVI, QRMVI, IQMVI])
 def test_same_seed_same_run_bit_for_bit(cls):
     def weights(seed):
         agent = cls("MlpPolicy", "CartPole-v1", seed=seed, device="cpu").learn(400)

@@ -14,7 +14,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
 from torch import nn
 
-from mviq.agents import MVI, QRMVI, DivergenceError
+from mviq.agents import IQMVI, MVI, QRMVI, DivergenceError
 from mviq.agents.acting import step
 from mviq.agents.files import SafeFiles
 from mviq.agents.learner import Learner
@@ -23,7 +23,7 @@ from mviq.processor import are_flushed, quick_arithmetic
 from mviq.tsallis import Family, entropy, munchausen_residual, policy
 from problems import Observed, TableMDP, made
 
-AGENTS = pytest.mark.parametrize("cls", [MVI, QRMVI])
+AGENTS = pytest.mark.parametrize("cls", [MVI, QRMVI, IQMVI])
 
 
 @AGENTS

@@ -25,7 +25,7 @@ from stable_baselines3.common.utils import LinearSchedule, get_linear_fn
 from stable_baselines3.her import GoalSelectionStrategy, HerReplayBuffer
 from torch import nn
 
-from mviq.agents import MVI, QRMVI, DivergenceError
+from mviq.agents import IQMVI, MVI, QRMVI, DivergenceError
 from mviq.agents.arguments import BaseArguments
 from mviq.agents.codec import Decoder
 from mviq.envs import ActionMasks
@@ -358,7 +358,7 @@ def test_numbers_of_the_family_are_attributes_that_can_be_set():
     assert agent.family.q == 3.0
 
 
-@pytest.mark.parametrize("cls", [MVI, QRMVI])
+@pytest.mark.parametrize("cls", [MVI, QRMVI, IQMVI])
 def test_q_can_follow_a_schedule_like_a_learning_rate(cls, tmp_path):
     seen = []
 
@@ -423,7 +423,7 @@ class WithMethod(Counting):
 
 
 @pytest.mark.parametrize("env", [Counting, WithMethod])
-@pytest.mark.parametrize("cls", [MVI, QRMVI])
+@pytest.mark.parametrize("cls", [MVI, QRMVI, IQMVI])
 @pytest.mark.parametrize("acting", ["epsilon_greedy", "sample"])
 def test_masked_actions_are_never_taken_nor_learnt_from(env, cls, acting):
     masked = ActionMasks(env())

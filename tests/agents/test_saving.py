@@ -19,7 +19,7 @@ from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from comparing import same
-from mviq.agents import MVI, QRMVI, register
+from mviq.agents import IQMVI, MVI, QRMVI, register
 from mviq.agents.codec import CannotEncode, Decoder, Encoder
 from problems import Observed
 
@@ -41,7 +41,7 @@ def tensors(agent):
     return found
 
 
-@pytest.mark.parametrize("cls", [MVI, QRMVI])
+@pytest.mark.parametrize("cls", [MVI, QRMVI, IQMVI])
 def test_an_agent_comes_back_whole(cls, tmp_path):
     agent = made(
         cls,
@@ -67,7 +67,7 @@ def test_an_agent_comes_back_whole(cls, tmp_path):
         assert torch.equal(tensors(again)[name], value), name
 
 
-@pytest.mark.parametrize("cls", [MVI, QRMVI])
+@pytest.mark.parametrize("cls", [MVI, QRMVI, IQMVI])
 def test_learning_goes_on_after_loading(cls, tmp_path):
     agent = made(cls, munchausen_alpha=0.5).learn(200)
     agent.save(tmp_path / "agent.zip")
@@ -236,7 +236,7 @@ def test_spaces_survive_json(space):
     assert Decoder(encoder.arrays).decode(tree, "space") == space
 
 
-@pytest.mark.parametrize("cls", [MVI, QRMVI])
+@pytest.mark.parametrize("cls", [MVI, QRMVI, IQMVI])
 def test_the_state_of_a_loaded_agent_is_the_state_that_was_saved(cls, tmp_path):
     agent = made(cls, learning_rate=LinearSchedule(1e-3, 1e-4, 0.5)).learn(203)
     state = agent.get_state()

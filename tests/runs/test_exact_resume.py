@@ -45,7 +45,9 @@ CONFIGS = {
         "own_parts:Parts-v0", **COMMON, n_steps=1, normalize="observations"
     ),
     "minatar": minatar(),
-    "minatar-seaquest": minatar("Seaquest", eval_every=0, n_steps=2),
+    "minatar-seaquest": minatar(
+        "Seaquest", eval_every=0, n_steps=2, critic="implicit", head="dueling", fractions=(4, 8)
+    ),
     "atari-sb3": atari("Breakout"),
     "atari-machado": atari("Pong", protocol="machado", n_envs=2, n_steps=2),
 }

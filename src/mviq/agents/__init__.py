@@ -3,6 +3,7 @@
 from mviq.agents.codec import register
 from mviq.agents.diagnostics import DivergenceError
 from mviq.agents.extractors import MinAtarCNN, RescaledCombinedExtractor, RescaledExtractor
+from mviq.agents.iqmvi import IQMVI
 from mviq.agents.losses import quantile_huber_loss
 from mviq.agents.mvi import MVI
 from mviq.agents.qrmvi import QRMVI
@@ -10,9 +11,10 @@ from mviq.agents.replay import FrameReplayBuffer
 from mviq.agents.targets import bellman_target
 from mviq.env_families import register_minatar
 
-Agent = MVI | QRMVI
+Agent = MVI | QRMVI | IQMVI
 
 __all__ = [
+    "IQMVI",
     "MVI",
     "QRMVI",
     "Agent",

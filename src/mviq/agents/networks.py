@@ -45,13 +45,12 @@ class AutogradNetwork:
         return batches
 
     def forward(self, prepared: Any) -> Tensor:
-        outcomes: Tensor = self.network(prepared).reshape(-1, *self.shape)
-        self.outcomes = outcomes
-        return outcomes
+        self.outcomes = _with_outcomes(self.network(prepared))
+        return self.outcomes
 
     @torch.no_grad()
     def predict(self, *prepared: Any) -> Sequence[Tensor]:
-        return [_masked(self.network(x).reshape(-1, *self.shape), x) for x in prepared]
+        return [_masked(_with_outcomes(self.network(x)), x) for x in prepared]
 
     def backward(self, gradient: Tensor) -> float:
         assert self.outcomes is not None
@@ -67,6 +66,11 @@ class AutogradNetwork:
 
     def _gradients(self) -> list[Tensor]:
         return [weight.grad for weight in self.network.parameters() if weight.grad is not None]
+
+
+def _with_outcomes(values: Tensor) -> Tensor:
+    """Return what a network gives as (batch, outcomes, actions): action values are one outcome."""
+    return values if values.dim() == 3 else values.unsqueeze(1)
 
 
 def has_mask(observations: Any) -> bool:

@@ -33,14 +33,15 @@ class Critic(NamedTuple):
 CRITICS = {
     "scalar": Critic("MVI"),
     "quantile": Critic("QRMVI", prefix="QR-", settings=("n_quantiles",)),
+    "implicit": Critic("IQMVI", prefix="IQ-", settings=("fractions", "head")),
 }
 
 
 def option(text: str, *, identity: bool = True, own_part: bool = False) -> Any:
     """Declare a field; ``identity`` says whether it can change what is learnt or measured.
 
-    A part of a person's own determines a run only if there is one: without it, a run has the name
-    and the file that it had before there were such parts.
+    A part of a person's own, or one that came later, determines a run only if there is one: without
+    it, a run has the name and the file that it had before there were such parts.
     """
     return field(metadata={"help": text, "identity": identity, "own_part": own_part})
 
@@ -60,7 +61,9 @@ class Config:
     algorithm: Literal["mvi", "m-vi", "tsallis-vi", "soft-vi", "advantage-learning", "vi"] = option(
         "mvi; vi is DQN, m-vi M-DQN, soft-vi soft DQN"
     )
-    critic: Literal["scalar", "quantile"] = option("scalar (as DQN) or quantile (as QR-DQN)")
+    critic: Literal["scalar", "quantile", "implicit"] = option(
+        "scalar (as DQN), quantile (as QR-DQN) or implicit (as IQN)"
+    )
     q: float = option("entropic index ≥ 1: 1 softmax, 2 sparsemax, inf greedy")
     temperature: float = option("τ, the scale of action values at which the policy is soft")
     munchausen_alpha: float = option("α, weight of the Munchausen term, below 1 to learn")
@@ -77,6 +80,16 @@ class Config:
         "mlp, or the convolutions of minatar or nature (Mnih et al. 2015)"
     )
     hidden: tuple[int, ...] = option("widths of the fully connected layers, as 512,512, or none")
+
+    fractions: tuple[int, int] | None = option(
+        "quantiles that the implicit critic samples in an update, and averages to act, or none for "
+        "8,32",
+        own_part=True,
+    )
+    head: Literal["none", "dueling"] = option(
+        "end of the implicit critic's network: dueling (a value and advantages) or none",
+        own_part=True,
+    )
 
     learning_rate: float = option("step size of Adam")
     learning_rate_end: float | None = option(
@@ -254,6 +267,8 @@ def _check_ranges(config: Config) -> None:
     norm = config.max_grad_norm
     _require(config, "max_grad_norm", norm is None or norm > 0, "a number > 0, or none")
     _require(config, "hidden", all(width >= 1 for width in config.hidden), "widths of at least 1")
+    numbers = config.fractions or (1,)
+    _require(config, "fractions", min(numbers) >= 1, "two numbers of at least 1, or none")
     bounds = config.observation_bounds
     finite = isinstance(bounds, str) or (bounds != () and all(0 < x < math.inf for x in bounds))
     _require(config, "observation_bounds", finite, "none, space, or finite numbers > 0")
@@ -268,6 +283,10 @@ def _check_together(config: Config) -> None:
     _require(config, "observation_bounds", bare, raw)
     pictures = config.network == "mlp" or config.normalize in ("none", "rewards")
     _require(config, "normalize", pictures, f"none or rewards for network {config.network}")
+
+    for name in ("fractions", "head"):
+        used = config.critic == "implicit" or getattr(config, name) in (None, "none")
+        _require(config, name, used, f"none for the {config.critic} critic")
 
     named(config.algorithm, **family_fields(config))
     size = config.buffer_size

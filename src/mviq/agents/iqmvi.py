@@ -1,0 +1,151 @@
+"""``IQMVI``, the implicit quantile agent: QR-DQN whose network is asked for any quantile."""
+
+import math
+from typing import Any, Literal, get_args
+
+import torch
+from sb3_contrib import QRDQN
+from sb3_contrib.common.utils import quantile_huber_loss
+from sb3_contrib.qrdqn.policies import CnnPolicy, MultiInputPolicy, QRDQNPolicy, QuantileNetwork
+from stable_baselines3.common.torch_layers import create_mlp
+from torch import Tensor, nn
+
+from mviq.agents.acting import Actor
+from mviq.agents.arguments import whole
+from mviq.agents.codec import register
+from mviq.agents.files import SafeFiles
+from mviq.agents.learner import Learner
+from mviq.agents.update import Trainer
+
+Head = Literal["none", "dueling"]
+FRACTIONS = 8, 32  # N = N' of BTR (Clark et al. 2024), K of IQN (Dabney et al. 2018)
+COSINES = 64  # of the embedding, Dabney et al. (2018)
+
+
+class ImplicitQuantileNetwork(QuantileNetwork):
+    """The quantiles f(ψ(s) ⊙ φ(t)) at fractions t, with φ(t) = ReLU(W cos(π i t) + b), i < 64.
+
+    ψ are the features and f the layers of ``net_arch``. Where ``sampling``, every state has N
+    fractions of its own, drawn uniformly. Otherwise all have the K midpoints (k + ½)/K.
+    """
+
+    frequencies: Tensor
+    midpoints: Tensor
+
+    def __init__(self, *args: Any, fractions: tuple[int, int], head: Head, **options: Any) -> None:
+        super().__init__(*args, **options | {"n_quantiles": 1})
+        self.n_quantiles, number = fractions
+        self.embedding = nn.Linear(COSINES, self.features_dim)
+        self.value_net: nn.Module | None = None
+        if head == "dueling":
+            value_net = create_mlp(self.features_dim, 1, self.net_arch, self.activation_fn)
+            self.value_net = nn.Sequential(*value_net)
+        self.sampling = False
+        self.fractions = torch.empty(0)  # those of the last outcomes
+        self.register_buffer("frequencies", math.pi * torch.arange(COSINES), persistent=False)
+        self.register_buffer("midpoints", (torch.arange(number) + 0.5) / number, persistent=False)
+
+    def forward(self, obs: Any) -> Tensor:
+        """Return quantiles (batch, fractions, actions)."""
+        features = self.extract_features(obs, self.features_extractor)
+        self.fractions = self.midpoints.unsqueeze(0)
+        if self.sampling:
+            self.fractions = torch.rand(len(features), self.n_quantiles, device=features.device)
+        cosines = torch.cos(self.fractions.unsqueeze(-1) * self.frequencies)
+        x = features.unsqueeze(1) * torch.relu(self.embedding(cosines))
+        quantiles: Tensor = self.quantile_net(x)
+        if self.value_net is None:
+            return quantiles
+        value: Tensor = self.value_net(x)
+        return value + quantiles - quantiles.mean(-1, keepdim=True)
+
+
+@register
+class ImplicitPolicy(QRDQNPolicy):
+    """The policy of ``IQMVI``.
+
+    :param fractions: how many quantiles an update samples, and how many acting averages; None
+        for 8 and 32
+    :param head: dueling for a value and advantages (Wang et al. 2016), or none
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        fractions: tuple[int, int] | None = None,
+        head: Head = "none",
+        **options: Any,
+    ) -> None:
+        counts = FRACTIONS if fractions is None else tuple(fractions)
+        if len(counts) != 2 or not all(map(whole(1)[0], counts)):
+            raise ValueError(
+                f"fractions must be two whole numbers of at least 1, got {fractions!r}"
+            )
+        if head not in get_args(Head):
+            raise ValueError(f"head must be one of {get_args(Head)}, got {head!r}")
+        self.own_args: dict[str, Any] = {"fractions": counts, "head": head}
+        super().__init__(*args, **options | {"n_quantiles": self.own_args["fractions"][0]})
+
+    def make_quantile_net(self) -> QuantileNetwork:
+        net_args = self._update_features_extractor(self.net_args, features_extractor=None)
+        return ImplicitQuantileNetwork(**net_args, **self.own_args).to(self.device)
+
+    def _get_constructor_parameters(self) -> dict[str, Any]:
+        return super()._get_constructor_parameters() | self.own_args
+
+
+@register
+class ImplicitCnnPolicy(ImplicitPolicy, CnnPolicy):
+    """The policy of ``IQMVI`` for pictures."""
+
+
+@register
+class ImplicitMultiInputPolicy(ImplicitPolicy, MultiInputPolicy):
+    """The policy of ``IQMVI`` for observations that are dictionaries."""
+
+
+class IQMVI(Learner, Actor, Trainer, SafeFiles, QRDQN):
+    """Deep MVI(q) on implicit quantiles of the return: IQN with the target of the MVI(q) family.
+
+    The target is that of ``QRMVI``, with quantiles z_j at random fractions in the place of fixed
+    ones: q = 1, the log form and clip (−1, 0) are M-IQN, q = ∞ and α = 0 are IQN. It takes every
+    argument of ``QRDQN`` (``fractions`` and ``head`` in ``policy_kwargs``, see
+    ``ImplicitPolicy``) and those of the family, which ``MVI`` describes.
+
+    Acting averages quantiles at fixed fractions, the midpoints. Dabney et al. draw them; but fixed
+    ones integrate the quantile function with less error, and one state has one greedy action.
+
+    >>> agent = IQMVI("MlpPolicy", "CartPole-v1", q=2.0, seed=0, device="cpu")
+    >>> agent.learn(200).status
+    'finished'
+    """
+
+    base = QRDQN
+    policy_aliases = {  # noqa: RUF012 - as in Stable-Baselines3
+        "MlpPolicy": ImplicitPolicy,
+        "CnnPolicy": ImplicitCnnPolicy,
+        "MultiInputPolicy": ImplicitMultiInputPolicy,
+    }
+    quantile_net: ImplicitQuantileNetwork
+    quantile_net_target: ImplicitQuantileNetwork
+
+    def _networks(self) -> tuple[ImplicitQuantileNetwork, ImplicitQuantileNetwork]:
+        return self.quantile_net, self.quantile_net_target
+
+    def _update(self, batch_size: int) -> float:
+        """Make one update, with quantiles at random fractions."""
+        for network in self._networks():
+            network.sampling = True
+        try:
+            return super()._update(batch_size)
+        finally:
+            for network in self._networks():
+                network.sampling = False
+
+    def _loss(self, predicted: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the quantile Huber loss at the fractions of the prediction, and its gradient."""
+        with torch.enable_grad():
+            theta = predicted.detach().requires_grad_()
+            loss = quantile_huber_loss(theta, target, self.quantile_net.fractions.unsqueeze(-1))
+        (gradient,) = torch.autograd.grad(loss, theta)
+        return loss.detach(), gradient
