@@ -46,10 +46,18 @@ CONFIGS = {
     ),
     "minatar": minatar(),
     "minatar-seaquest": minatar(
-        "Seaquest", eval_every=0, n_steps=2, critic="implicit", head="dueling", fractions=(4, 8)
+        "Seaquest",
+        eval_every=0,
+        n_steps=2,
+        critic="implicit",
+        head="dueling",
+        fractions=(4, 8),
+        prioritized_replay=(0.5, 0.4),
     ),
     "atari-sb3": atari("Breakout"),
-    "atari-machado": atari("Pong", protocol="machado", n_envs=2, n_steps=2),
+    "atari-machado": atari(
+        "Pong", protocol="machado", n_envs=2, n_steps=2, prioritized_replay=(0.5, 0.4)
+    ),
 }
 KILLED = {  # long enough to be alive whenever the moment comes
     "cartpole": cartpole(total_steps=3000),

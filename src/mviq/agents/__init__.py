@@ -6,6 +6,7 @@ from mviq.agents.extractors import MinAtarCNN, RescaledCombinedExtractor, Rescal
 from mviq.agents.iqmvi import IQMVI
 from mviq.agents.losses import quantile_huber_loss
 from mviq.agents.mvi import MVI
+from mviq.agents.prioritized import PrioritizedFrameReplayBuffer, PrioritizedReplayBuffer
 from mviq.agents.qrmvi import QRMVI
 from mviq.agents.replay import FrameReplayBuffer
 from mviq.agents.targets import bellman_target
@@ -21,6 +22,8 @@ __all__ = [
     "DivergenceError",
     "FrameReplayBuffer",
     "MinAtarCNN",
+    "PrioritizedFrameReplayBuffer",
+    "PrioritizedReplayBuffer",
     "RescaledCombinedExtractor",
     "RescaledExtractor",
     "bellman_target",

@@ -214,7 +214,9 @@ def _check_room(model: Any) -> None:
     shapes = get_obs_shape(space)
     parts = shapes.values() if isinstance(shapes, dict) else [shapes]
     numbers = sum(math.prod(shape) for shape in parts)
-    if model.replay_buffer_class is FrameReplayBuffer:  # which keeps every frame once
+    if issubclass(
+        model.replay_buffer_class or ReplayBuffer, FrameReplayBuffer
+    ):  # which keeps every frame once
         numbers //= max(space.shape[0], 1)
     size = getattr(space.dtype, "itemsize", 1)  # of a dictionary nothing is known
     needed = model.buffer_size * numbers * size

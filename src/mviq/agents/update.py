@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from mviq.agents.compiled import fingerprint, make_networks
 from mviq.agents.diagnostics import DivergenceError, policy_diagnostics, target_residual
 from mviq.agents.networks import AutogradNetwork, Network, has_mask
+from mviq.agents.prioritized import Prioritized
 from mviq.agents.targets import bellman_target, mean_outcome
 from mviq.processor import quick_arithmetic
 from mviq.tsallis import Family
@@ -89,6 +90,9 @@ class Trainer(OffPolicyAlgorithm):
             chosen = batch.actions.unsqueeze(1).expand(-1, predicted.shape[1], 1)
             at_action = predicted.gather(2, chosen).squeeze(2)
             loss, slope = self._loss(at_action, target)
+            if isinstance(self.replay_buffer, Prioritized):
+                progress = self._current_progress_remaining
+                self.replay_buffer.weigh(at_action, target, slope, progress)
             gradient = torch.zeros_like(predicted).scatter_(2, chosen, slope.unsqueeze(2))
         self._check("the loss", float(loss), math.inf, batch)
         norm = self._online.backward(gradient)

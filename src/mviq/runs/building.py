@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import torch
 from gymnasium import error, spaces
+from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.preprocessing import get_flattened_obs_dim
 from stable_baselines3.common.running_mean_std import RunningMeanStd
 from stable_baselines3.common.type_aliases import Schedule
@@ -19,6 +20,8 @@ from mviq.agents import (
     Agent,
     FrameReplayBuffer,
     MinAtarCNN,
+    PrioritizedFrameReplayBuffer,
+    PrioritizedReplayBuffer,
     RescaledCombinedExtractor,
     RescaledExtractor,
 )
@@ -40,13 +43,13 @@ class NetworkSpec(NamedTuple):
     policy: str
     smallest: int = 0  # pixels a side of its pictures; 0 for any observations
     policy_kwargs: Mapping[str, Any] = {}
-    replay: Mapping[str, Any] = {}
+    replay: type[ReplayBuffer] | None = None
 
 
 NETWORKS = {
     "mlp": NetworkSpec("MlpPolicy"),
     "minatar": NetworkSpec("CnnPolicy", 3, {"features_extractor_class": MinAtarCNN}),
-    "nature": NetworkSpec("CnnPolicy", 36, replay={"replay_buffer_class": FrameReplayBuffer}),
+    "nature": NetworkSpec("CnnPolicy", 36, replay=FrameReplayBuffer),
 }
 
 
@@ -107,8 +110,7 @@ def make_agent(config: Config, env: VecEnv) -> Agent:
         train_freq=config.train_every,
         gradient_steps=config.gradient_steps,
         n_steps=config.n_steps,
-        replay_buffer_kwargs={"handle_timeout_termination": config.time_limit == "bootstrap"},
-        **NETWORKS[config.network].replay,
+        **_replay(config),
         target_update_interval=config.target_every,
         exploration_initial_eps=config.epsilon_start,
         exploration_final_eps=config.epsilon_end,
@@ -119,6 +121,16 @@ def make_agent(config: Config, env: VecEnv) -> Agent:
         device=device_of(config),
         **family_fields(config) | {"q": _q(config)},
     )
+
+
+def _replay(config: Config) -> dict[str, Any]:
+    """Return the class of a replay buffer, None for the agent's choice, and its arguments."""
+    kind = NETWORKS[config.network].replay
+    options: dict[str, Any] = {"handle_timeout_termination": config.time_limit == "bootstrap"}
+    if config.prioritized_replay is not None:
+        kind = PrioritizedReplayBuffer if kind is None else PrioritizedFrameReplayBuffer
+        options["exponent"], options["beta"] = config.prioritized_replay
+    return {"replay_buffer_class": kind, "replay_buffer_kwargs": options}
 
 
 def _agent_class(config: Config) -> type[Agent]:
@@ -238,6 +250,7 @@ def _check_parts(config: Config, space: spaces.Dict) -> None:
     rules = (
         ("network", config.network == "mlp", "mlp"),
         ("n_steps", config.n_steps == 1, "1"),
+        ("prioritized_replay", config.prioritized_replay is None, "none"),
         ("observation_bounds", isinstance(config.observation_bounds, str), "none or space"),
     )
     for name, good, allowed in rules:

@@ -99,6 +99,11 @@ class Config:
     max_grad_norm: float | None = option("limit of the gradient's norm, or none")
     batch_size: int = option("transitions of one update")
     buffer_size: int = option("transitions the replay buffer holds")
+    prioritized_replay: tuple[float, float] | None = option(
+        "exponent of the priorities and first β of the importance weights, as 0.5,0.4, or none for "
+        "uniform replay",
+        own_part=True,
+    )
     learning_starts: int = option("steps of random actions before the first update")
     train_every: int = option("steps of each environment between updates")
     gradient_steps: int = option("updates each time")
@@ -269,6 +274,9 @@ def _check_ranges(config: Config) -> None:
     _require(config, "hidden", all(width >= 1 for width in config.hidden), "widths of at least 1")
     numbers = config.fractions or (1,)
     _require(config, "fractions", min(numbers) >= 1, "two numbers of at least 1, or none")
+    shares = config.prioritized_replay or ()
+    proper = all(0 <= share <= 1 for share in shares)
+    _require(config, "prioritized_replay", proper, "two numbers between 0 and 1, or none")
     bounds = config.observation_bounds
     finite = isinstance(bounds, str) or (bounds != () and all(0 < x < math.inf for x in bounds))
     _require(config, "observation_bounds", finite, "none, space, or finite numbers > 0")

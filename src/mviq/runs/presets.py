@@ -75,6 +75,7 @@ COMMON: Defaults = {
     **_from("the paper's step size is constant", learning_rate_end=None),
     **_from("sb3-contrib's default, from Dabney et al. (2018)", n_quantiles=200),
     **_from("those of the agent, docs/agents.md", fractions=None, head="none"),
+    **_from("the paper replays uniformly", prioritized_replay=None),
     **_from("Mnih et al. (2015) as in Stable-Baselines3, which the paper used", protocol="sb3"),
     **_from("our choice: a run should resume exactly", backend="wrappers"),
     **_from("our choice: fastest for small networks, the same on every machine", threads=1),

@@ -27,7 +27,8 @@ from mviq.arrays import Array
 from mviq.storage import digest, write_durably
 
 SEGMENT_BYTES = 2**27  # of one file, so that writing needs little memory
-_SMALL = ("written", "latest")  # arrays of a buffer that are written over at every step
+# Arrays of a buffer that are written over at every step, and not in the order of time.
+_SMALL = ("written", "latest", "priorities", "largest")
 
 
 @dataclass(frozen=True)
@@ -77,15 +78,16 @@ class Segment:
 
 def rings(buffer: ReplayBuffer, rows: int) -> list[Ring]:
     """Return the rings of a buffer to which so many rows have been added in the run."""
-    arrays, _ = buffer_state(buffer)
+    arrays = {k: v for k, v in buffer_state(buffer)[0].items() if k not in _SMALL}
     if not isinstance(buffer, FrameReplayBuffer):
         return [Ring("rows", arrays, rows)]
     arrays["numbers"] = np.moveaxis(arrays["numbers"], 1, 0)
+    all_frames = arrays.pop("frames")
     return [
-        Ring("rows", {k: v for k, v in arrays.items() if k not in ("frames", *_SMALL)}, rows),
+        Ring("rows", arrays, rows),
         *(
             Ring(f"frames{i}", {"frames": frames[: buffer.places]}, int(buffer.written[i]))
-            for i, frames in enumerate(arrays["frames"])
+            for i, frames in enumerate(all_frames)
         ),
     ]
 

@@ -1,0 +1,150 @@
+"""Prioritised replay (Schaul et al. 2016): transitions that surprised are replayed more often.
+
+Transition i is drawn with probability p_i / Σp, where p = (error + 1e-6)^exponent and the error is
+the mean |y_j − z_i| over the quantiles predicted and their targets: |y − Q| of a scalar critic. A
+new transition has the largest p so far. The gradient of a transition is multiplied by
+(p_i / min p)^−β, the minimum over the batch, and β goes from its first value to 1.
+"""
+
+from typing import Any
+
+import numpy as np
+from stable_baselines3.common.buffers import NStepReplayBuffer
+from stable_baselines3.common.type_aliases import ReplayBufferSamples
+from torch import Tensor
+
+from mviq.agents.codec import register
+from mviq.agents.kernels.sums import find_leaves, set_leaves, sum_up
+from mviq.agents.replay import Array, FrameReplayBuffer, _LeanBuffer
+
+SMALLEST_ERROR = 1e-6  # so that no transition is never drawn again
+_LIMITS = (0, 2**62)
+
+
+class Prioritized(NStepReplayBuffer):
+    """Draws transitions by their priority, and takes their returns over n steps.
+
+    :param exponent: 0 draws uniformly, 1 in proportion to the error
+    :param beta: the first β, between 0 and 1
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        exponent: float = 0.5,  # this and β: Rainbow (Hessel et al. 2018)
+        beta: float = 0.4,
+        n_steps: int = 1,
+        **options: Any,
+    ) -> None:
+        for name, number in (("exponent", exponent), ("beta", beta)):
+            if not 0 <= number <= 1:
+                raise ValueError(f"{name} must be between 0 and 1, got {number!r}")
+        super().__init__(*arguments, n_steps=n_steps, **options)
+        self.exponent, self.beta = exponent, beta
+        number = self.buffer_size * self.n_envs
+        leaves = 2 ** (number - 1).bit_length()
+        self._tree = np.zeros(2 * leaves)
+        self.priorities = self._tree[leaves : leaves + number].reshape(-1, self.n_envs)
+        self.largest = np.ones(1)
+        self._drawn: Array = np.zeros(0, np.int64)
+        self._stale = False  # whether priorities were written into, so that sums do not fit
+
+    def add(self, *transition: Any) -> None:
+        """Store one transition of every environment, to be replayed soon."""
+        row = self.pos
+        super().add(*transition)
+        self._set(row, self.largest[0])
+
+    def _set(self, row: int, priority: float) -> None:
+        leaves = np.arange(row * self.n_envs, (row + 1) * self.n_envs)
+        set_leaves(self._tree, leaves, np.full(self.n_envs, priority))
+
+    def sample(self, batch_size: int, env: Any = None) -> Any:
+        """Return a batch of transitions, one of each of ``batch_size`` equal parts of Σp."""
+        if self._stale:
+            sum_up(self._tree)
+            self._stale = False
+        parts = np.arange(batch_size) + np.random.rand(batch_size)  # noqa: NPY002 - as SB3 draws
+        self._drawn = np.empty(batch_size, np.int64)
+        find_leaves(self._tree, parts * (self._tree[1] / batch_size), self._drawn)
+        return self.transitions(*np.divmod(self._drawn, self.n_envs), env)
+
+    def transitions(self, rows: Array, envs: Array, env: Any = None) -> ReplayBufferSamples:
+        """Return some transitions with their n-step returns, as Stable-Baselines3 takes them."""
+        steps = np.arange(self.n_steps)
+        window = (rows[:, None] + steps) % self.buffer_size, envs[:, None]
+        newest = (self.pos - 1) % self.buffer_size  # what follows it is old
+        over = (self.dones[window] > 0) | (self.timeouts[window] > 0) | (window[0] == newest)
+        last = np.where(over.any(1), over.argmax(1), self.n_steps - 1)
+        discounts = (self.gamma ** steps.astype(np.float32)) * (steps <= last[:, None])
+        rewards = self._normalize_reward(self.rewards[window], env) * discounts
+        end = (rows + last) % self.buffer_size, envs
+        found: tuple[Any, ...] = (
+            self._normalize_obs(self.observations[rows, envs], env),
+            self.actions[rows, envs],
+            self._normalize_obs(self.next_observations[end], env),
+            (self.dones[end] * (1 - self.timeouts[end]))[:, None],
+            rewards.sum(1, keepdims=True),
+            self.gamma ** (last[:, None] + 1).astype(np.float32),
+        )
+        return ReplayBufferSamples(*map(self.to_torch, found))
+
+    def weigh(self, predicted: Tensor, target: Tensor, slope: Tensor, remaining: float) -> None:
+        """Weigh the gradients of the batch just drawn, and set its priorities by its errors.
+
+        ``remaining`` is the progress remaining, from 1 to 0.
+        """
+        drawn = self.priorities.reshape(-1)[self._drawn]
+        beta = min(1 - (1 - self.beta) * remaining, 1.0)
+        weights = (drawn.min() / drawn) ** beta
+        slope *= slope.new_tensor(weights).unsqueeze(1)
+        errors = (target.unsqueeze(1) - predicted.unsqueeze(2)).abs().mean((1, 2)).cpu().numpy()
+        priorities = (errors.astype(float) + SMALLEST_ERROR) ** self.exponent
+        set_leaves(self._tree, self._drawn, priorities)
+        self.largest[0] = max(self.largest[0], priorities.max())
+
+    def reset(self) -> None:
+        """Forget everything."""
+        super().reset()
+        self._tree[...], self.largest[...] = 0, 1
+
+    def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Return the arrays and numbers that change; who asks may write into the arrays."""
+        arrays, numbers = self._stored()
+        self._stale = True
+        return arrays | {"priorities": self.priorities, "largest": self.largest}, numbers
+
+    def _stored(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        names = "observations", "next_observations", "actions", "rewards", "dones", "timeouts"
+        numbers = {"pos": int(self.pos), "full": bool(self.full)}
+        return {name: getattr(self, name) for name in names}, numbers
+
+    def bounds(self) -> dict[str, tuple[int, int]]:
+        """Return the bounds of arrays."""
+        return {"priorities": _LIMITS, "largest": _LIMITS}
+
+
+@register
+class PrioritizedReplayBuffer(Prioritized, _LeanBuffer, NStepReplayBuffer):
+    """Prioritised replay for observations that are arrays; see ``Prioritized``."""
+
+
+@register
+class PrioritizedFrameReplayBuffer(Prioritized, FrameReplayBuffer):
+    """Prioritised replay that stores every frame once; see ``FrameReplayBuffer``."""
+
+    def add(self, *transition: Any) -> None:
+        """Store one transition of every environment; those that are forgotten are not drawn."""
+        super().add(*transition)
+        for age in range(1, self.forgotten + 1):
+            row = self._row(-age)
+            if not self.priorities[row].any():
+                break
+            self._set(row, 0.0)
+
+    def _stored(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        return FrameReplayBuffer.state(self)
+
+    def bounds(self) -> dict[str, tuple[int, int]]:
+        """Return the bounds of arrays."""
+        return FrameReplayBuffer.bounds(self) | super().bounds()
