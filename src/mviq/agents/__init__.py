@@ -3,6 +3,7 @@
 from mviq.agents.codec import register
 from mviq.agents.diagnostics import DivergenceError
 from mviq.agents.extractors import MinAtarCNN, RescaledCombinedExtractor, RescaledExtractor
+from mviq.agents.impala import ImpalaCNN
 from mviq.agents.iqmvi import IQMVI
 from mviq.agents.losses import quantile_huber_loss
 from mviq.agents.mvi import MVI
@@ -21,6 +22,7 @@ __all__ = [
     "Agent",
     "DivergenceError",
     "FrameReplayBuffer",
+    "ImpalaCNN",
     "MinAtarCNN",
     "PrioritizedFrameReplayBuffer",
     "PrioritizedReplayBuffer",

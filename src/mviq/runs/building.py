@@ -19,6 +19,7 @@ from mviq import agents, envs
 from mviq.agents import (
     Agent,
     FrameReplayBuffer,
+    ImpalaCNN,
     MinAtarCNN,
     PrioritizedFrameReplayBuffer,
     PrioritizedReplayBuffer,
@@ -50,6 +51,9 @@ NETWORKS = {
     "mlp": NetworkSpec("MlpPolicy"),
     "minatar": NetworkSpec("CnnPolicy", 3, {"features_extractor_class": MinAtarCNN}),
     "nature": NetworkSpec("CnnPolicy", 36, replay=FrameReplayBuffer),
+    "impala": NetworkSpec(
+        "CnnPolicy", 36, {"features_extractor_class": ImpalaCNN}, replay=FrameReplayBuffer
+    ),
 }
 
 

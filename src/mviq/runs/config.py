@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from mviq.choices import Form, PolicyMethod
 from mviq.env_families import FAMILIES
 
-PRESET_NAMES = tuple(dict.fromkeys(family.preset for family in FAMILIES))
+PRESET_NAMES = (*dict.fromkeys(family.preset for family in FAMILIES), "btr")
 HASH_LENGTH = 8
 FEW = 3  # evaluations; a curve of fewer says little
 SEEDS = 2**31
@@ -76,8 +76,8 @@ class Config:
     gamma: float = option("discount of the future")
     n_steps: int = option("steps of the return before bootstrapping")
     n_quantiles: int = option("quantiles of the return, for the quantile critic")
-    network: Literal["mlp", "minatar", "nature"] = option(
-        "mlp, or the convolutions of minatar or nature (Mnih et al. 2015)"
+    network: Literal["mlp", "minatar", "nature", "impala"] = option(
+        "mlp, or the convolutions of minatar, nature (Mnih et al. 2015) or impala (as in BTR)"
     )
     hidden: tuple[int, ...] = option("widths of the fully connected layers, as 512,512, or none")
 

@@ -18,6 +18,7 @@ REFERENCE = "Google Research's M-DQN, from which Table 1 comes; the paper is sil
 SB3 = "Stable-Baselines3's default; the paper is silent"
 M_DQN = "Vieillard et al. (2020); the paper is silent"
 MINATAR = "Young and Tian (2019)"
+BTR = "BTR (Clark et al. 2024) and its code"
 OURS = "our choice"
 SEARCHED = "our choice after the searches of results/tune-*.csv"
 
@@ -171,6 +172,24 @@ _ATARI: Defaults = {
     ),
 }
 
+_BTR: Defaults = {
+    **_ATARI,
+    **_from(BTR, critic="implicit", head="dueling", network="impala", hidden=(512,)),
+    **_from(BTR + " for updates, IQN (Dabney et al. 2018) for acting", fractions=(8, 32)),
+    **_from(BTR, temperature=0.03, gamma=0.997, n_steps=3, prioritized_replay=(0.2, 0.4)),
+    **_from(BTR, batch_size=256, learning_rate=1e-4, adam_epsilon=0.005 / 256, max_grad_norm=10.0),
+    **_from(BTR, n_envs=64, train_every=1, buffer_size=2**20),
+    **_from(BTR + ": 500 updates of 64 steps", target_every=32_000),
+    **_from(BTR + "; a twentieth of a shorter run", learning_starts=_at_most(200_000, _WARM_UP)),
+    **_from(
+        BTR + ": 2 000 000 steps, or half of a shorter run",
+        epsilon_fraction=_over(2_000_000, 0.5),
+    ),
+    **_from(BTR + ": 200 million frames", total_steps=50_000_000),
+    **_from(BTR + ": sticky actions, whole games", protocol="machado"),
+    **_from("our choice: 64 emulators in C++; BTR has a process for each", backend="vector"),
+}
+
 PRESETS = {
     "gym": Preset("Table 1 for CartPole, and the reference where it is silent", _GYM, _CLIPPED),
     "gym-acrobot": Preset(
@@ -187,6 +206,7 @@ PRESETS = {
     "atari": Preset(
         "Table 2: Atari", _ATARI, {"m-vi": _from(TABLE_2 + " for M-VI", temperature=0.03)}
     ),
+    "btr": Preset("BTR, Beyond the Rainbow, which is `m-vi` here: Atari", _BTR, _CLIPPED),
 }
 
 

@@ -1,0 +1,55 @@
+"""The network of BTR: sizes, spectral norms, and a target network that is a copy."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from torch import nn
+
+from mviq.agents import IQMVI, MVI, ImpalaCNN
+from mviq.agents.impala import SpectralConv2d
+from problems import Observed, made
+
+FRAMES = spaces.Box(0, 255, (4, 84, 84), np.uint8)
+
+
+def test_the_features_are_6_by_6_of_64_channels():
+    network = ImpalaCNN(FRAMES)
+    assert network(torch.rand(2, 4, 84, 84)).shape == (2, network.features_dim) == (2, 2304)
+    assert [m.out_channels for m in network.modules() if type(m) is nn.Conv2d] == [32, 64, 64]
+    assert sum(isinstance(m, SpectralConv2d) for m in network.modules()) == 12
+
+
+def test_the_largest_singular_value_is_divided_out():
+    torch.manual_seed(0)
+    layer, x = SpectralConv2d(4), torch.randn(2, 4, 5, 5)
+    for _ in range(200):
+        layer(x)
+    weight = layer.weight / torch.linalg.matrix_norm(layer.weight.flatten(1), 2)
+    expected = nn.functional.conv2d(x, weight, layer.bias, padding=1)
+    torch.testing.assert_close(layer(x), expected)
+    (ours,) = torch.autograd.grad(layer(x).square().sum(), layer.weight)
+    (theirs,) = torch.autograd.grad(expected.square().sum(), layer.weight)
+    torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+    layer.eval()
+    before = layer.running_left.clone()
+    layer(x)
+    assert torch.equal(layer.running_left, before)
+
+
+@pytest.mark.parametrize("cls", [MVI, IQMVI])
+def test_the_target_network_becomes_a_copy_and_files_keep_it(cls, tmp_path):
+    small = spaces.Box(0, 255, (4, 36, 36), np.uint8)
+    network = {"features_extractor_class": ImpalaCNN, "features_extractor_kwargs": {"scale": 1}}
+    options = {"learning_starts": 4, "batch_size": 4, "target_update_interval": 1}
+    env, kwargs = Observed(small), network | {"net_arch": [16]}
+    agent = made(cls, env, "CnnPolicy", buffer_size=20, policy_kwargs=kwargs, **options).learn(12)
+    online, target = agent._networks()
+    agent._on_step()
+    seen = torch.randint(255, (3, 4, 36, 36), dtype=torch.uint8)
+    online.set_training_mode(False)
+    assert torch.equal(online(seen), target(seen))
+    agent.save(tmp_path / "agent")
+    again = cls.load(tmp_path / "agent")
+    again.policy.set_training_mode(False)
+    torch.testing.assert_close(again.q_values(seen), agent.q_values(seen))
