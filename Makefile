@@ -26,10 +26,10 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(INSTALL) '.[dev]'
 	@touch $@ $(RUNNABLE)
 
-# What the demo needs, a third of the size: no tools of developers.
+# What the demo and the commands of the README need, a third of the size: no tools of developers.
 $(RUNNABLE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(INSTALL) '.[minatar]'
+	$(INSTALL) '.[minatar,video]'
 	@touch $@
 
 # For the tests of pages. Without npm, or elsewhere than on Linux, they use a browser that is installed.

@@ -203,7 +203,7 @@ def test_diverged_runs_keep_their_last_score_and_the_reader_is_told(tmp_path):
     survivors = make_report(tmp_path, ReportChoices(which="finished"))
     (row,) = (row for row in survivors.summary.rows if row.label == "MVI(2)")
     assert (row.runs, row.planned, row.diverged) == (3, 4, 1)
-    assert f"{diverged}Scores without them flatter." in survivors.conclusion.cautions
+    assert f"{diverged}Leaving them out flatters the scores." in survivors.conclusion.cautions
 
 
 def test_one_run_has_no_interval_and_no_certainty(tmp_path):
@@ -211,7 +211,7 @@ def test_one_run_has_no_interval_and_no_certainty(tmp_path):
     found = report(tmp_path, scores)
     assert np.isnan(numbers(found, "DQN", "mean")[1:]).all()
     assert found.conclusion.headline == "MVI(2) is ahead, but not clearly"
-    assert "no telling how sure" in found.conclusion.sentences[1]
+    assert "the uncertainty is unknown" in found.conclusion.sentences[1]
     assert report_files(found)  # figures without bands
 
 

@@ -4,11 +4,12 @@ import json
 import struct
 
 import pytest
+from filelock import FileLock, Timeout
 
 from mviq.runs.building import check_config
 from mviq.runs.directory import RunDirectory, RunError
 from mviq.runs.tables import read_rows
-from mviq.runs.trackers import TRACKERS, About, TrackerWriter
+from mviq.runs.trackers import TRACKERS, About, MlflowRun, Sent, TrackerWriter
 from mviq.runs.training import train
 from small_runs import CrashError, Crashing, cartpole
 from small_studies import wait_until
@@ -45,6 +46,24 @@ def test_mlflow(tmp_path, monkeypatch):
     assert [metric.step for metric in logged] == steps
     returns = client.get_metric_history(run.info.run_id, "eval/mean_reward")
     assert [metric.value for metric in returns] == evaluations
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_runs_that_start_together_do_not_make_the_store_of_mlflow_together(tmp_path, monkeypatch):
+    pytest.importorskip("mlflow")
+    alone = []
+
+    def experiment(self, name):
+        with pytest.raises(Timeout):  # whoever holds it works alone
+            FileLock(tmp_path / ".mlflow.lock", timeout=0).acquire()
+        alone.append(name)
+        raise CrashError
+
+    monkeypatch.setattr(MlflowRun, "_experiment", experiment)
+    config = cartpole(track="mlflow")
+    with pytest.raises(CrashError):
+        TRACKERS["mlflow"](RunDirectory(tmp_path / config.name), config, Sent(study="tiny"))
+    assert alone == ["tiny"]
 
 
 def leveldb_records(content: bytes) -> list[bytes]:

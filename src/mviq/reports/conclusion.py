@@ -46,7 +46,7 @@ def conclude(comparison: Comparison, summary: Summary) -> Conclusion:
     second = ranked[1]
     difference = _difference(comparison, leader, second)
     decided, why = _decided(difference, _fewest(summary, leader, second))
-    lead = f"That is {with_interval(difference, signed)} against {second}, the next; {why}"
+    lead = f"Its lead over {second}, the next, is {with_interval(difference, signed)}; {why}"
     sentences = (own, lead, *_chance(comparison, summary, leader))
     headline = f"{leader} scores highest" if decided else f"{leader} is ahead, but not clearly"
     if difference.estimate == 0:
@@ -73,11 +73,11 @@ def _fewest(summary: Summary, *labels: str) -> int:
 def _decided(difference: Interval, fewest: int) -> tuple[bool, str]:
     """Return whether a difference is beyond the variation between seeds, and why."""
     if np.isnan(difference.low):
-        return False, "with one run there is no telling how sure that is."
+        return False, "with one run, the uncertainty is unknown."
     if difference.without_width and fewest < SEPARABLE:
-        return False, f"the interval has no width, and {fewest} runs are too few to believe that."
+        return False, f"the interval has no width, but {fewest} runs are too few to trust that."
     if difference.low > 0:
-        return True, "the interval leaves zero out."
+        return True, "the interval excludes zero."
     return False, "the interval includes zero: these runs do not decide which is better."
 
 
@@ -121,12 +121,14 @@ def _missing(comparison: Comparison) -> list[str]:
     open_ones = Counter(run.status for run in runs if run.status not in ("finished", "diverged"))
     said = []
     if open_ones:
-        used = "They count as far as they came." if which == "all" else "They are missing here."
+        used = (
+            "They are included as far as they got." if which == "all" else "They are missing here."
+        )
         number = f"{open_ones.total()} of {len(runs)} runs have not ended"
         said.append(f"{number}: {_listed(open_ones, '{1} {0}')}. {used}")
     if diverged:
         kept = which != "finished"
-        used = "They keep their last score." if kept else "Scores without them flatter."
+        used = "They keep their last score." if kept else "Leaving them out flatters the scores."
         blank = sum(r.status == "diverged" and np.isnan(comparison.score(r, "final")) for r in runs)
         if kept and blank:
             used += f" {blank} of them had none yet, and {'is' if blank == 1 else 'are'} missing."

@@ -54,8 +54,8 @@ def improvement_chances(comparison: Comparison, rows: tuple[Row, ...]) -> Figure
         limits=SHARES,
     )
     caption = (
-        f"How likely a run is better than a run of {comparison.baseline}, in an environment drawn "
-        "at random. One half is no difference. It says how often, not by how much."
+        f"The probability that a run is better than a run of {comparison.baseline} in a random "
+        "environment. One half means no difference. It says how often, not by how much."
     )
     title = "Probability of improvement"
     return FigureData("improvement-probability", title, caption, (panel,))
@@ -94,9 +94,9 @@ def profiles(comparison: Comparison) -> FigureData | None:
         series.append(Series(label, thresholds, shares.estimate, shares.low, shares.high, runs))
     panel = Panel("", comparison.scale.unit, "share of runs above", tuple(series), limits=SHARES)
     caption = (
-        "The share of runs whose final score is above the one on the axis, averaged over "
-        "environments. A curve above another everywhere is better throughout; a step shows runs "
-        f"that fail together. Bands: 95 % intervals, from {FEW_RUNS} runs on."
+        "The share of runs whose final score is above that on the axis, averaged over "
+        "environments. A curve that lies above another everywhere is better throughout; a step "
+        f"means that runs fail together. Bands: 95 % intervals, from {FEW_RUNS} runs on."
     )
     return FigureData("profiles", "Performance profiles", caption, (panel,))
 
@@ -119,10 +119,11 @@ def improvements_in_percent(comparison: Comparison) -> FigureData | None:
         Panel("Safe formula", *axes, safe, "bars", reference=0.0),
     )
     caption = (
-        f"Improvement of the mean final score over {baseline}. Figure 5's formula is "
-        "100 (A − B)/|B|, which says little where the baseline B is near zero. The safe one "
-        "divides by what cannot vanish: in Atari games by max(human, B) − random, elsewhere by "
-        f"max(|B|, {100 * FLOOR_SHARE:g} % of the range of all scores there). 95 % intervals."
+        f"Improvement of the mean final score over {baseline}. The formula of the paper's "
+        "Figure 5 is 100 (A − B)/|B|, which says little where the baseline B is near zero. The "
+        "denominator of the safe formula cannot vanish: it is max(human, B) − random in Atari "
+        f"games, elsewhere max(|B|, {100 * FLOOR_SHARE:g} % of the range of all scores there). "
+        "95 % intervals."
     )
     if lost := _without_interval(plain, safe):
         caption += f" By Figure 5's formula no interval in {lost}: the baseline can be zero there."

@@ -134,8 +134,8 @@ def sample_efficiency(comparison: Comparison) -> FigureData | None:
     )
     panel = Panel("", axis, f"interquartile mean, {comparison.scale.unit}", series)
     caption = (
-        f"The interquartile mean of all runs in {comparison.over} along training: higher "
-        f"on the left is faster. {_spread([panel])}"
+        f"The interquartile mean of all runs in {comparison.over} during training: higher "
+        f"on the left means faster. {_spread([panel])}"
     )
     return FigureData("sample-efficiency", "Sample efficiency", caption, (panel,))
 

@@ -14,25 +14,26 @@ def method(comparison: Comparison) -> dict[str, str]:
     return {
         "Score": f"The {SCORES[choices.metric]}. {_final(comparison)}",
         "Runs": _runs(comparison),
-        "Averages": "The scale is explained below the summary. Mean and median are over "
+        "Averages": "The scale is explained below the summary. Mean and median are taken over "
         "environments, of the means over runs; the interquartile mean is the mean of the middle "
-        "half of all runs in all environments. With one environment the median would be the mean, "
+        "half of all runs in all environments. With one environment, the median equals the mean "
         "and is not shown. The area under the curve is the time average of a learning curve, "
-        "averaged likewise. Where a label has no score in an environment, one of the two is left "
-        "out, the one that takes fewer scores with it.",
+        "averaged in the same way. If a label has no score in an environment, either the label or "
+        "the environment is left out, whichever loses fewer scores.",
         "Intervals": f"{100 * LEVEL:g} % stratified bootstrap: the runs of each environment are "
-        "drawn again, with replacement, and the distance of both ends from the estimate is "
-        "widened for few runs (the default of mviq.reports.statistics.interval). "
+        "resampled with replacement, and with few runs the interval is widened "
+        "(the default of mviq.reports.statistics.interval). "
         f"{TABLE_RESAMPLES} resamples for numbers, {RESAMPLES} for bands, seed {choices.seed}. "
-        "An interval ends where a return must: CartPole's is at most 500. "
-        "With one run there is no interval. The environments are fixed: nothing is said about "
-        "others. A band holds at each point, not for the whole curve; where it is much higher than "
-        f"the lines the frame cuts it. With fewer than {FEW_RUNS} runs curves in one "
-        "environment are shown run by run; the interval is under the pointer and in the CSV file.",
-        "Probability of improvement": "The share of pairs, a run of one and a run of the other, in "
-        "which the one is better, ties counting half, averaged over environments.",
-        "Files": f"Curves have at most {POINTS} points, evenly taken. Figures, tables and CSV "
-        "files hold the same numbers.",
+        "Intervals are cut at the largest possible return, such as 500 for CartPole. "
+        "With one run there is no interval. The environments are fixed, so the intervals say "
+        "nothing about other environments. A band holds at each point, not for the whole curve; "
+        "bands much higher than the curves are cut off by the frame. With fewer than "
+        f"{FEW_RUNS} runs, curves in one environment are shown run by run; the interval is in the "
+        "tooltip and in the CSV file.",
+        "Probability of improvement": "The share of pairs of runs, one of each label, in which the "
+        "first is better. Ties count half. It is averaged over environments.",
+        "Files": f"Curves have at most {POINTS} points, evenly spaced. Figures, tables and "
+        "CSV files contain the same numbers.",
     }
 
 
@@ -53,15 +54,15 @@ def _final(comparison: Comparison) -> str:
 def _runs(comparison: Comparison) -> str:
     if comparison.choices.which == "all":
         return (
-            "All that have measured something; in each environment every curve is cut where "
-            "the shortest one ends."
+            "All runs with a score; in each environment, all curves are cut at the end of the "
+            "shortest one."
         )
     diverged = (
-        "Finished ones, and those that diverged, which keep their last score to the end"
+        "Finished runs, and diverged runs, which keep their last score to the end"
         if comparison.choices.which == "ended"
-        else "Finished ones only"
+        else "Finished runs only"
     )
     return (
-        f"{diverged}; others are missing, and counted as such. Where runs have unequal lengths, "
-        "all are cut where the shortest ends."
+        f"{diverged}; other runs are counted as missing. If runs have unequal lengths, all are "
+        "cut at the end of the shortest one."
     )

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
+from filelock import FileLock
 from stable_baselines3.common.logger import KVWriter
 
 from mviq.runs.checkpoint import made
@@ -120,7 +121,9 @@ class MlflowRun:
         self._client, self.id = MlflowClient(), sent.id
         if not self.id:
             tags = {"study": sent.study, "label": sent.label, "seed": str(config.seed)}
-            experiment = self._experiment(sent.study or PROJECT)
+            # The first runs of a study would make MLflow's database and the experiment at once.
+            with FileLock(directory.path.parent / ".mlflow.lock"):
+                experiment = self._experiment(sent.study or PROJECT)
             run = self._client.create_run(experiment, tags=tags, run_name=config.name)
             self.id = run.info.run_id
             settings = [Param(name, str(value)) for name, value in asdict(config).items()]
