@@ -112,7 +112,7 @@ def test_it_is_said_where_the_interquartile_mean_is_the_mean(tmp_path):
 
 def test_settings_that_differ_are_shown_apart_from_the_common_ones(tmp_path):
     text = page(write_study(tmp_path, SCORES))
-    differing, common = text.split("What is the same for all labels")
+    differing, common = text.split("Settings that are the same for all labels")
     assert "<code>algorithm</code>" in differing
     assert "<code>temperature</code>" in common
     assert "<code>temperature</code>" not in differing

@@ -317,7 +317,7 @@ def test_few_runs_that_do_not_differ_decide_nothing(tmp_path):
         for n in (3, 4)
     )
     assert few.conclusion.headline == "MVI(2) is ahead, but not clearly"
-    assert "the interval has no width, and 3 runs are too few" in few.conclusion.sentences[1]
+    assert "the interval has no width, but 3 runs are too few" in few.conclusion.sentences[1]
     assert enough.conclusion.headline == "MVI(2) scores highest"
 
 

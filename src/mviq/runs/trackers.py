@@ -118,12 +118,13 @@ class MlflowRun:
         from mlflow import MlflowClient
         from mlflow.entities import Param
 
-        self._client, self.id = MlflowClient(), sent.id
+        self.id = sent.id
+        # The first runs of a study would create MLflow's database and the experiment together.
+        with FileLock(directory.path.parent / ".mlflow.lock"):
+            self._client = MlflowClient()
+            experiment = self._experiment(sent.study or PROJECT)
         if not self.id:
             tags = {"study": sent.study, "label": sent.label, "seed": str(config.seed)}
-            # The first runs of a study would make MLflow's database and the experiment at once.
-            with FileLock(directory.path.parent / ".mlflow.lock"):
-                experiment = self._experiment(sent.study or PROJECT)
             run = self._client.create_run(experiment, tags=tags, run_name=config.name)
             self.id = run.info.run_id
             settings = [Param(name, str(value)) for name, value in asdict(config).items()]
