@@ -90,7 +90,7 @@ def test_the_short_cut_through_the_network_is_the_network():
         for batch in (1, 64):
             seen = torch.as_tensor(np.stack([space.sample() for _ in range(batch)]))
             before = seen.clone()
-            outcomes = agent._online.forward(*agent._online.prepare(seen))
+            (outcomes,) = agent._online.predict(*agent._online.prepare(seen))
             torch.testing.assert_close(outcomes, agent.quantile_net(seen))
             assert torch.equal(seen, before)
 

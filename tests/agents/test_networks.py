@@ -14,9 +14,10 @@ from stable_baselines3.common.torch_layers import FlattenExtractor
 from stable_baselines3.dqn.policies import DQNPolicy
 from torch import nn
 
-from mviq.agents import MVI, QRMVI, DivergenceError, MinAtarCNN, RescaledExtractor, kernels
-from mviq.agents.compiled import CompiledNetwork
-from mviq.agents.networks import PlainNetwork
+from mviq.agents import MVI, QRMVI, DivergenceError, MinAtarCNN, RescaledExtractor
+from mviq.agents.compiled import CompiledNetwork, _window
+from mviq.agents.kernels.convolution import convolution_gradient, convolve, find_nonzero, padded
+from mviq.agents.networks import AutogradNetwork, PlainNetwork
 from problems import Observed
 
 NUMBERS = spaces.Box(-1, 1, (2, 3), np.float32)
@@ -67,38 +68,71 @@ def batch(space, size):
     return np.stack([space.sample() for _ in range(size)])
 
 
+FAMILIES = [
+    {},
+    {"q": math.inf, "munchausen_alpha": 0.0},
+    {"q": 1.0, "form": "log", "clip": (-1.0, 0.0)},
+    {"q": 3.0, "form": "truncated_log", "max_grad_norm": 0.01},
+]
+
+
+@CASES
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("size", [1, 24])
+def test_a_compiled_update_is_that_of_autograd(cls, space, policy, policy_kwargs, family, size):
+    found = []
+    for compiled in (True, False):
+        agent = made(cls, space, policy, policy_kwargs, learning_starts=30, **family).learn(30)
+        assert isinstance(agent._online, CompiledNetwork)
+        torch.manual_seed(1)
+        for weight in agent._networks()[1].parameters():
+            weight.data += 0.1 * torch.randn_like(weight)
+        if not compiled:
+            agent._compiled = None
+            both = (AutogradNetwork(x, agent._online.shape) for x in agent._networks())
+            agent._online, agent._target = both
+        np.random.seed(0)  # noqa: NPY002
+        numbers = torch.tensor([agent._update(size) for _ in range(3)])
+        weights = list(agent._networks()[0].parameters())
+        found.append([numbers, *(w.grad for w in weights), *(w.detach() for w in weights)])
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
 @CASES
 @pytest.mark.parametrize("size", [1, 24])
-def test_values_and_gradients_are_those_of_autograd(cls, space, policy, policy_kwargs, size):
+def test_values_are_those_of_the_network(cls, space, policy, policy_kwargs, size):
     agent = made(cls, space, policy, policy_kwargs)
-    network = agent._networks()[0]
-    assert isinstance(agent._online, CompiledNetwork)
     seen = torch.as_tensor(batch(space, size))
     before = seen.clone()
-    outcomes = agent._online.forward(*agent._online.prepare(seen))
-    expected = network(seen).reshape(outcomes.shape)
-    slope = torch.randn_like(expected)
+    (outcomes,) = agent._online.predict(*agent._online.prepare(seen))
+    expected = agent._networks()[0](seen).reshape(outcomes.shape)
     torch.testing.assert_close(outcomes, expected)
-    expected.backward(slope)
-    wanted = [w.grad.clone() for w in network.parameters()]
-    norm = agent._online.backward(slope)
-    for weight, gradient in zip(network.parameters(), wanted, strict=True):
-        torch.testing.assert_close(weight.grad, gradient, rtol=1e-4, atol=1e-5)
-    assert norm == pytest.approx(torch.nn.utils.get_total_norm(wanted).item(), rel=1e-4)
     assert torch.equal(seen, before)
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("kernel", [(1, 1), (3, 3), (2, 4)])
 @pytest.mark.parametrize("size", [(10, 10), (7, 12)])
-def test_patches_are_what_a_filter_sees(stride, kernel, size):
-    x = torch.rand(2, 3, *size)
-    expected = nn.functional.unfold(x, kernel, stride=stride).permute(1, 2, 0)
-    places = [(size[i] - kernel[i]) // stride + 1 for i in range(2)]
-    patches = torch.empty(3, *kernel, *places, 2)
-    boards = x.permute(1, 2, 3, 0).contiguous()
-    kernels.patches(boards.numpy(), kernel, stride, patches.numpy())
-    torch.testing.assert_close(patches.reshape(expected.shape), expected)
+@pytest.mark.parametrize("filters", [3, 16, 20])
+def test_a_convolution_is_that_of_pytorch(stride, kernel, size, filters):
+    layer = nn.Conv2d(3, filters, kernel, stride)
+    boards = torch.randn(5, 3, *size) * (torch.rand(5, 3, *size) < 0.3)
+    expected = layer(boards)
+    slope = torch.randn_like(expected)
+    expected.backward(slope)
+    window, places = _window(layer, boards.shape[1:])
+    rows, lanes = boards.reshape(5, -1).numpy(), padded(filters)
+    nonzero = np.empty((5, rows.shape[1] + 1), np.int64), np.empty(5, np.int64)
+    find_nonzero(rows, *nonzero)
+    weight, bias = layer.weight.detach().numpy().reshape(filters, -1), layer.bias.detach().numpy()
+    room, found = np.empty((5, places * lanes), np.float32), torch.empty(filters * places, 5)
+    convolve(rows, nonzero, window, weight, bias, False, room, found.numpy())
+    torch.testing.assert_close(found.T.reshape(expected.shape), expected)
+    gradient, columns = np.empty_like(weight), slope.reshape(5, -1).T.contiguous().numpy()
+    convolution_gradient(rows, nonzero, window, columns, room, gradient)
+    wanted = layer.weight.grad.reshape(filters, -1)
+    torch.testing.assert_close(torch.as_tensor(gradient), wanted, rtol=1e-4, atol=1e-5)
 
 
 class Doubled(FlattenExtractor):

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from torch.nn.functional import log_softmax, softmax
 
 from mviq.agents import MVI, bellman_target
-from mviq.agents.targets import by_rows, by_tensors
+from mviq.agents.compiled import family_numbers
+from mviq.agents.kernels.targets import bellman
 from mviq.tsallis import FAMILY, Family
 from problems import TableMDP
 
@@ -55,14 +56,19 @@ FAMILIES = given(
 def test_compiled_targets_are_the_equations_of_the_family(
     q, form, alpha, temperature, entropy_weight, seed
 ):
-    """One discount for all or one each, with actions that a mask leaves out."""
+    """One discount for all or one each."""
     clip = (-0.5, 0.01) if seed % 2 else None
     family = Family(q, temperature, alpha, form, clip, entropy_weight)
-    values, rewards, actions, terminated = batch(1 + 4 * (seed % 3), seed)
-    values[0, ::3, :, 1] = -math.inf
-    discounts = torch.rand(BATCH, 1) if seed % 5 else 0.9
-    given = family, rewards, actions, terminated, discounts, *values
-    torch.testing.assert_close(by_rows(*given), by_tensors(*given), rtol=1e-4, atol=1e-6)
+    samples = 1 + 4 * (seed % 3)
+    values, rewards, actions, terminated = batch(samples, seed)
+    discounts = torch.rand(BATCH, 1) if seed % 5 else torch.tensor(0.9)
+    expected = bellman_target(family, rewards, actions, terminated, discounts, *values)
+    columns = (values if alpha else values[:1]).permute(2, 3, 0, 1).reshape(samples * ACTIONS, -1)
+    transitions = tuple(x.numpy().reshape(-1) for x in (rewards, terminated, discounts))
+    found = torch.empty_like(expected)
+    outcomes, chosen = columns.contiguous().numpy(), actions.numpy().reshape(-1)
+    bellman(family_numbers(family), transitions, chosen, outcomes, found.numpy())
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("action", [ACTIONS, -1, 2**40])
@@ -73,14 +79,14 @@ def test_an_action_that_is_not_there_is_refused(action):
         bellman_target(Family(), rewards, actions, terminated, 0.9, *values)
 
 
-def test_what_the_compiled_loop_does_not_take_the_equations_do():
-    """One flag and one discount for all transitions, and outcomes that a gradient flows into."""
+def test_one_flag_and_one_discount_for_all_and_a_gradient():
     values, rewards, actions, _ = batch(1)
-    discount = torch.tensor(0.9)
-    given = Family(), rewards, actions, torch.zeros(1, 1), discount, values[0], values[1]
-    torch.testing.assert_close(bellman_target(*given), by_tensors(*given))
+    rest = Family(), rewards, actions
+    all_alike = torch.zeros(BATCH, 1), torch.full((BATCH, 1), 0.9)
+    found = bellman_target(*rest, torch.zeros(1, 1), torch.tensor(0.9), *values)
+    torch.testing.assert_close(found, bellman_target(*rest, *all_alike, *values))
     learnt = values[1].clone().requires_grad_()
-    assert bellman_target(*given[:-1], learnt).requires_grad
+    assert bellman_target(*rest, *all_alike, values[0], learnt).requires_grad
 
 
 @settings(deadline=None, max_examples=30)

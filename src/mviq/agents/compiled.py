@@ -5,12 +5,12 @@ followed by a ReLU or by nothing, perhaps after one small convolution, and if no
 overridden, hooked or frozen. Every other network is left to autograd.
 
 Activations have the batch on their last axis, since W x is faster than x Wᵀ where the batch is
-shorter than the layer. The convolution is a linear layer of the patches its filters see.
+shorter than the layer.
 """
 
 import math
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from operator import is_not
 from typing import Any, cast
 
@@ -30,8 +30,10 @@ from torch.optim import Adam, Optimizer
 from mviq.agents import kernels
 from mviq.agents.extractors import MinAtarCNN, RescaledExtractor
 from mviq.agents.networks import LARGE_CONVOLUTION, AutogradNetwork, Network, PlainNetwork
+from mviq.tsallis import Family
 
 Array = np.ndarray[Any, Any]
+Room = tuple[tuple[Array, Array], Array, tuple[Array, ...], tuple[Array, ...]]
 _any_global_hook: Any = _has_any_global_hook
 _POLICIES = (DQNPolicy, CnnPolicy, QRDQNPolicy, QuantileCnnPolicy)
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
@@ -51,99 +53,135 @@ class Layer:
 
 
 class CompiledNetwork:
-    """Layers in a row, forward and backward; see the module."""
+    """Layers in a row, forward; see the module."""
 
-    def __init__(self, layers: list[Layer], shape: tuple[int, int], divisor: Array) -> None:
-        self.shape, self.divisor, self.first = shape, divisor, layers[0].module
-        self.weights, self.biases = zip(*(layer.arrays for layer in layers), strict=True)
-        self.slots = tuple(zip(*(layer.gradient_arrays for layer in layers), strict=True))
-        self.rectified = np.array([layer.relu for layer in layers])
-        self.parameters = [weight for layer in layers for weight in layer.parameters]
-        self.gradients = [gradient for layer in layers for gradient in layer.gradients]
-        self.inputs: dict[Any, Any] = {}
-        self.rooms: dict[int, Any] = {}
-        self.last: tuple[Any, ...] = ()  # input and outputs to go back from
-        self.moments: list[Any] = []  # Adam's, three for every parameter
-        self.vectors: list[Any] = []  # all parameters, their gradients and their moments
+    def __init__(self, layers: list[Layer], network: BasePolicy, shape: tuple[int, int]) -> None:
+        self.layers, self.shape, self.divisor = layers, shape, _divisor(network)
+        weights, biases = zip(*(layer.arrays for layer in layers), strict=True)
+        self.arrays = weights, biases, np.array([layer.relu for layer in layers])
+        self.numbers = math.prod(network.observation_space.shape or ())
+        self.window, places = _window(layers[0].module, network.observation_space.shape)
+        self.sizes = [places * len(biases[0]), *map(len, biases[1:])]
+        self.rooms: dict[int, Room] = {}
 
     def prepare(self, *batches: Any) -> Sequence[Array]:
-        number = len(batches)  # so that others who ask meanwhile get memory of their own
-        return [self._columns(x, (number, i)) for i, x in enumerate(batches)]
-
-    def _columns(self, observations: Any, place: tuple[int, int]) -> Array:
-        """Return the input of the first layer, one column per observation or patch."""
-        x = observations.numpy() if isinstance(observations, Tensor) else observations
-        x = x.astype(np.float32) if x.dtype == np.float16 else x  # which numba does not know
-        key = *place, x.shape
-        if key not in self.inputs:
-            _forget_some(self.inputs)
-            self.inputs[key] = _room_for_input(self.first, x.shape)
-        *room, first = self.inputs[key]
-        rows = np.ascontiguousarray(x).reshape(len(x), -1)
-        kernels.prepare(rows, self.divisor, *room)
-        return cast(Array, first)
-
-    def forward(self, prepared: Array) -> Tensor:
-        outcomes, *last = self._forward(prepared)
-        self.last = tuple(last)
-        return outcomes
+        """Return every batch as rows of floats, all in one piece of memory."""
+        ends = list(accumulate(map(len, batches), initial=0))
+        together = np.empty((ends[-1], self.numbers), np.float32)
+        parts = [together[begin:end] for begin, end in pairwise(ends)]
+        for part, batch in zip(parts, batches, strict=True):
+            x = batch.numpy() if isinstance(batch, Tensor) else batch
+            x = x.astype(np.float32) if x.dtype == np.float16 else x  # which numba does not know
+            rows = np.ascontiguousarray(x).reshape(part.shape)
+            kernels.prepare(rows, self.divisor, part)
+        return parts
 
     def predict(self, *prepared: Array) -> Sequence[Tensor]:
-        return [self._forward(batch)[0] for batch in prepared]
+        return [self._predict(rows) for rows in prepared]
 
-    def _forward(self, x: Array) -> tuple[Tensor, Array, Any]:
-        room, number = self._room(x.shape[1]), math.prod(self.shape)
-        outcomes = np.empty((room[0][-1].shape[1], number), np.float32)
-        kernels.forward(x, self.weights, self.biases, self.rectified, room[0], outcomes)
-        return torch.from_numpy(outcomes.reshape(-1, *self.shape)), x, room
+    def _predict(self, rows: Array) -> Tensor:
+        nonzero, *room, _ = self.room(len(rows))
+        outcomes = np.empty((len(rows), self.sizes[-1]), np.float32)
+        kernels.predict(rows, nonzero, self.window, self.arrays, tuple(room), outcomes)
+        return torch.from_numpy(outcomes.reshape(-1, *self.shape))
 
-    def _room(self, columns: int) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-        """Return memory for the outputs of all layers and for their gradients, used again."""
-        if columns not in self.rooms:
-            _forget_some(self.rooms)
-            shapes = [(len(self.weights[0]), columns)]
-            for before, weight in pairwise(self.weights):
-                shapes.append((len(weight), len(before) * shapes[-1][1] // weight.shape[1]))
-            self.rooms[columns] = tuple(
-                tuple(np.empty(shape, np.float32) for shape in shapes) for _ in range(2)
-            )
-        room: tuple[tuple[Array, ...], tuple[Array, ...]] = self.rooms[columns]
-        return room
+    def room(self, rows: int) -> Room:
+        """Return memory for so many observations, used again."""
+        if rows not in self.rooms:
+            if len(self.rooms) > 8:  # batch sizes vary
+                self.rooms.clear()
+            self.rooms[rows] = self._new_room(rows)
+        return self.rooms[rows]
 
-    def backward(self, slope: Tensor) -> float:
-        x, (outputs, slopes) = self.last
-        rows = slope.numpy().reshape(len(slope), -1)
-        arrays = self.weights, self.rectified, outputs, rows, slopes
-        norm: float = kernels.backward(x, *arrays, *self.slots)
+    def _new_room(self, rows: int) -> Room:
+        """Return memory for where observations are not zero, their columns, outputs and slopes."""
+        outputs, slopes = (
+            tuple(np.empty((size, rows), np.float32) for size in self.sizes) for _ in range(2)
+        )
+        if self.window[0] == 0:
+            nothing = np.empty((rows, 0), np.int64), np.empty(rows, np.int64)
+            return nothing, np.empty((self.numbers, rows), np.float32), outputs, slopes
+        lanes = kernels.padded(len(self.arrays[1][0]))
+        places = self.sizes[0] // len(self.arrays[1][0])
+        first = np.empty((rows, (places + 1) * lanes), np.float32)  # not a power of 2: see caches
+        nonzero = np.empty((rows, self.numbers + 1), np.int64), np.empty(rows, np.int64)
+        return nonzero, first, outputs, slopes
+
+
+class CompiledUpdate:
+    """One update in one compiled call: target, loss, gradients and Adam."""
+
+    def __init__(self, online: CompiledNetwork, target: CompiledNetwork, quantiles: bool) -> None:
+        self.online, self.target, self.quantiles = online, target, quantiles
+        self.parameters = [weight for layer in online.layers for weight in layer.parameters]
+        self.gradients = [gradient for layer in online.layers for gradient in layer.gradients]
+        self.slots = tuple(zip(*(layer.gradient_arrays for layer in online.layers), strict=True))
+        self.moments: list[Any] = []  # Adam's, three for every parameter
+        self.vectors: tuple[Any, ...] = ()  # parameters, their gradients and their moments
+
+    def __call__(
+        self,
+        batch: Any,
+        family: Family,
+        gamma: float,
+        limits: tuple[float, float],
+        optimizer: Optimizer,
+    ) -> tuple[float, float, float, float]:
+        """Return a bad action value or 0, the loss, the norm and the mean prediction.
+
+        If one of the first three is bad nothing is changed.
+        """
+        online, target = self.online, self.target
+        rows = online.prepare(batch.next_observations, batch.observations)[0].base
+        discounts = gamma if batch.discounts is None else batch.discounts
+        columns = batch.rewards, batch.dones, discounts
+        transitions = tuple(np.ravel(np.asarray(x, np.float32)) for x in columns)
+        actions = batch.actions.numpy().reshape(-1)
+        group = optimizer.param_groups[0]
+        adam = float(group["lr"]), *map(float, group["betas"]), float(group["eps"])
+        asked = len(rows) if family.munchausen_alpha != 0 else len(actions)
+        _, *room, _ = target.room(asked)
+        _, *own_room = online.room(len(actions))
+        found: tuple[float, float, float, float] = kernels.update(
+            (rows, online.room(len(rows))[0], actions, transitions),
+            online.window,
+            online.shape[0],
+            self.quantiles,
+            (family_numbers(family), limits, adam),
+            target.arrays,
+            tuple(room),
+            online.arrays,
+            tuple(own_room),
+            self.slots,
+            self._vectors(optimizer),
+        )
         for weight, gradient in zip(self.parameters, self.gradients, strict=True):
             if weight.grad is not gradient:
                 weight.grad = gradient
-        return norm
+        return found
 
-    def step(self, optimizer: Optimizer, scale: float) -> None:
+    def _vectors(self, optimizer: Optimizer) -> tuple[Any, ...]:
+        """Return the arrays that Adam works on, found again if the optimiser has others."""
         states = [
             optimizer.state[weight] or _no_moments(optimizer, weight) for weight in self.parameters
         ]
         moments = [state[name] for name in _MOMENTS for state in states]
         if len(moments) != len(self.moments) or any(map(is_not, moments, self.moments)):
-            self._find_vectors(moments)
-        group = optimizer.param_groups[0]
-        beta_mean, beta_square = map(float, group["betas"])
-        numbers = float(group["lr"]), beta_mean, beta_square, float(group["eps"])
-        kernels.adam(scale, numbers, *self.vectors)
-
-    def _find_vectors(self, moments: list[Tensor]) -> None:
-        """Find the arrays that Adam works on; doing it in every update would cost a tenth of it."""
-        self.moments, count = moments, len(self.parameters)
-        tensors = [*self.parameters, *self.gradients, *moments]
-        self.vectors = [
-            tuple(map(_vector, tensors[i : i + count])) for i in range(0, len(tensors), count)
-        ]
+            self.moments, count = moments, len(self.parameters)
+            tensors = [*self.parameters, *self.gradients, *moments]
+            self.vectors = tuple(
+                tuple(map(_vector, tensors[i : i + count])) for i in range(0, len(tensors), count)
+            )
+        return self.vectors
 
 
-def _forget_some(memory: dict[Any, Any]) -> None:
-    if len(memory) > 8:  # batch sizes vary
-        memory.clear()
+def family_numbers(family: Family) -> tuple[float, ...]:
+    """Return q, τ, c, α, the weight of τS_q in m, the least m off the support, and its bounds."""
+    cut = family.form == "truncated_log" and family.q > 1
+    least = -family.temperature / (family.q - 1) if cut else -math.inf
+    low, high = family.clip or (-math.inf, math.inf)
+    numbers = family.q, family.temperature, family.entropy_weight, family.munchausen_alpha
+    return *map(float, numbers), float(family.form != "gap"), least, float(low), float(high)
 
 
 def _no_moments(optimizer: Optimizer, weight: Tensor) -> dict[str, Tensor]:
@@ -166,22 +204,20 @@ def _matrix_and_vector(parameters: Sequence[Tensor]) -> tuple[Array, Array]:
     return matrix, bias[0] if bias else np.zeros(len(matrix), np.float32)
 
 
-def _room_for_input(module: nn.Module, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return memory for observations as columns, and for the patches that a convolution sees.
-
-    Between them are the size and the stride of its filters; the last is what the layer takes.
-    """
-    batch, numbers = shape[0], math.prod(shape[1:])
+def _window(module: nn.Module, shape: Any) -> tuple[tuple[Any, ...], int]:
+    """Return what a convolution sees, as its kernel takes it, and from how many places."""
     if not isinstance(module, nn.Conv2d):
-        columns = np.empty((numbers, 1, 1, batch), np.float32)
-        none = np.empty((0, 0, 0, 0, 0, 0), np.float32)
-        return columns, (1, 1), 1, none, columns.reshape(numbers, batch)
+        return (0, 0, 0, np.empty((0, 5), np.int64)), 1
     (high, wide), stride = module.kernel_size, module.stride[0]
-    channels, height, width = shape[1:]
-    places = (height - high) // stride + 1, (width - wide) // stride + 1
-    seen = np.empty((channels, high, wide, *places, batch), np.float32)
-    boards = np.empty((channels, height, width, batch), np.float32)
-    return boards, (high, wide), stride, seen, seen.reshape(channels * high * wide, -1)
+    c, h, w = np.indices(shape).reshape(3, -1)
+    up, across = (shape[1] - high) // stride + 1, (shape[2] - wide) // stride + 1
+    ranges = [
+        np.clip(bound, 0, most)
+        for place, size, most in ((h, high, up), (w, wide, across))
+        for bound in (-((size - 1 - place) // stride), place // stride + 1)
+    ]
+    table = np.stack([(c * high + h) * wide + w, *ranges], 1)
+    return (stride, wide, across, np.ascontiguousarray(table)), up * across
 
 
 def _is_plain_adam(optimizer: Optimizer) -> bool:
@@ -197,16 +233,19 @@ def _is_plain_adam(optimizer: Optimizer) -> bool:
 
 
 def make_networks(
-    policy: BasePolicy, networks: Sequence[BasePolicy], shape: tuple[int, int]
+    policy: BasePolicy, networks: Sequence[BasePolicy], shape: tuple[int, int], compiled: bool
 ) -> Sequence[Network]:
-    """Return the networks of a policy, as fast as what was changed in them allows."""
+    """Return the networks of a policy, as fast as what was changed in them allows.
+
+    They are compiled only where the update is, too.
+    """
     if not is_untouched(policy) or not all(map(_is_known, networks)):
         return [AutogradNetwork(network, shape) for network in networks]
     modules = [_parts([network.features_extractor, _head(network)]) for network in networks]
     layers = [_layers(parts) for parts in modules]
-    if _is_plain_adam(policy.optimizer) and all(layers):
-        divisors = map(_divisor, networks)
-        return [CompiledNetwork(x or [], shape, y) for x, y in zip(layers, divisors, strict=True)]
+    if compiled and _is_plain_adam(policy.optimizer) and all(layers):
+        pairs = zip(layers, networks, strict=True)
+        return [CompiledNetwork(x or [], network, shape) for x, network in pairs]
     return [
         PlainNetwork(network, shape, parts, _image_divisor(network))
         for network, parts in zip(networks, modules, strict=True)

@@ -18,14 +18,17 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor, nn
 
-from mviq.agents.compiled import fingerprint, make_networks
+from mviq.agents.compiled import CompiledNetwork, CompiledUpdate, fingerprint, make_networks
 from mviq.agents.diagnostics import DivergenceError, policy_diagnostics, target_residual
+from mviq.agents.losses import huber, quantile_huber
 from mviq.agents.networks import AutogradNetwork, Network, has_mask
 from mviq.agents.prioritized import Prioritized
 from mviq.agents.targets import bellman_target, mean_outcome
 from mviq.processor import quick_arithmetic
 from mviq.tsallis import Family
 
+_VALUE, _LOSS = "an action value of the target network", "the loss"
+_NORM = "the norm of the gradient"
 DIAGNOSE_EVERY = 100  # updates; often enough for a curve, too seldom to cost anything
 
 
@@ -47,6 +50,7 @@ class Trainer(OffPolicyAlgorithm):
     """From the outcomes predicted at (s, a) and their targets to the loss and its gradient."""
     _online: Network
     _target: Network
+    _compiled: CompiledUpdate | None
     _modules: Sequence[nn.Module] = ()
     _fingerprint: Any = None
     _replayed: Any = None  # observations of the last update that was diagnosed
@@ -78,12 +82,20 @@ class Trainer(OffPolicyAlgorithm):
         """Make one update and return its loss."""
         assert self.replay_buffer is not None
         batch = self.replay_buffer.sample(batch_size, env=self._vec_normalize_env)
+        by = self._by_autograd if self._compiled is None else self._by_compiled_loops
+        loss, predicted = by(batch)
+        if self._n_updates % DIAGNOSE_EVERY == 0:
+            self._log_policy(batch, predicted)
+        return loss
+
+    def _by_autograd(self, batch: Any) -> tuple[float, float]:
+        """Make one update; return its loss and the mean prediction."""
         s, s_next = self._online.prepare(batch.observations, batch.next_observations)
         with torch.no_grad():
             asked = [s_next] if self.family.munchausen_alpha == 0 else [s_next, s]
             outcomes = self._target.predict(*asked)
             for z in outcomes:
-                self._check("an action value of the target network", z, self.value_limit, batch)
+                self._check(_VALUE, z, self.value_limit, batch)
             target = self.target(batch, *outcomes)
         predicted = self._online.forward(s)
         with torch.no_grad():
@@ -94,14 +106,25 @@ class Trainer(OffPolicyAlgorithm):
                 progress = self._current_progress_remaining
                 self.replay_buffer.weigh(at_action, target, slope, progress)
             gradient = torch.zeros_like(predicted).scatter_(2, chosen, slope.unsqueeze(2))
-        self._check("the loss", float(loss), math.inf, batch)
+        self._check(_LOSS, float(loss), math.inf, batch)
         norm = self._online.backward(gradient)
-        self._check("the norm of the gradient", norm, math.inf, batch)
-        limit = math.inf if self.max_grad_norm is None else self.max_grad_norm
-        self._online.step(self.policy.optimizer, min(1.0, limit / (norm + 1e-6)))
-        if self._n_updates % DIAGNOSE_EVERY == 0:
-            self._log_policy(batch, s, at_action)
-        return float(loss)
+        self._check(_NORM, norm, math.inf, batch)
+        self._online.step(self.policy.optimizer, min(1.0, self._norm_limit() / (norm + 1e-6)))
+        return float(loss), float(at_action.mean())
+
+    def _by_compiled_loops(self, batch: Any) -> tuple[float, float]:
+        """Do the same as ``_by_autograd``, up to rounding."""
+        assert self._compiled is not None
+        limits = float(self.value_limit), self._norm_limit()
+        found = self._compiled(batch, self.family, self.gamma, limits, self.policy.optimizer)
+        value, loss, norm, predicted = found
+        self._check(_VALUE, value, self.value_limit, batch)
+        self._check(_LOSS, loss, math.inf, batch)
+        self._check(_NORM, norm, math.inf, batch)
+        return loss, predicted
+
+    def _norm_limit(self) -> float:
+        return math.inf if self.max_grad_norm is None else float(self.max_grad_norm)
 
     def target(self, batch: Any, next_outcomes: Tensor, outcomes: Tensor | None = None) -> Tensor:
         """Return the targets y at (s, a); override it for a target of your own."""
@@ -137,10 +160,10 @@ class Trainer(OffPolicyAlgorithm):
         )
 
     @torch.no_grad()
-    def _log_policy(self, batch: Any, s: Any, predicted: Tensor) -> None:
+    def _log_policy(self, batch: Any, predicted: float) -> None:
         self._replayed = batch.observations
-        q_values = mean_outcome(*self._target.predict(s))
-        self.logger.record_mean("train/q_values", predicted.mean().item())
+        q_values = mean_outcome(*self._target.predict(*self._target.prepare(batch.observations)))
+        self.logger.record_mean("train/q_values", predicted)
         for name, value in policy_diagnostics(self.family, q_values, batch.actions).items():
             self.logger.record_mean(name, value)
 
@@ -166,11 +189,25 @@ class Trainer(OffPolicyAlgorithm):
 
     def _choose_networks(self) -> None:
         """Choose how the networks are computed, again whenever a part of them has changed."""
-        if fingerprint(self.policy, self._modules) != self._fingerprint:
+        if self._state_of_networks() != self._fingerprint:
             self._make_networks()
+
+    def _state_of_networks(self) -> list[Any]:
+        return [self._is_compilable(), *fingerprint(self.policy, self._modules)]
+
+    def _is_compilable(self) -> bool:
+        """Return whether there are compiled loops for the target and the loss."""
+        own = type(self).target is not Trainer.target or "target" in vars(self)
+        simple = self.family.policy_method == "exact" and self.family.form != "naive_log"
+        return simple and not own and self._loss in (huber, quantile_huber)
 
     def _make_networks(self) -> None:
         networks, self._modules = self._networks(), list(self.policy.modules())
         shape = int(getattr(networks[0], "n_quantiles", 1)), int(self.action_space.n)  # type: ignore[attr-defined]
-        self._online, self._target = make_networks(self.policy, networks, shape)
-        self._fingerprint = fingerprint(self.policy, self._modules)
+        pair = make_networks(self.policy, networks, shape, self._is_compilable())
+        self._online, self._target = pair
+        self._compiled = None
+        if isinstance(self._online, CompiledNetwork) and isinstance(self._target, CompiledNetwork):
+            quantiles = self._loss is quantile_huber
+            self._compiled = CompiledUpdate(self._online, self._target, quantiles)
+        self._fingerprint = self._state_of_networks()

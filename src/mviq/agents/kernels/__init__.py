@@ -3,18 +3,10 @@
 ``replay``, ``compiled``, ``update`` and ``losses`` state what they compute. Single precision.
 """
 
-from mviq.agents.kernels.layers import adam, backward, forward, patches, prepare
+from mviq.agents.kernels.convolution import padded
+from mviq.agents.kernels.layers import prepare
+from mviq.agents.kernels.learning import predict, update
 from mviq.agents.kernels.losses import quantile_huber
-from mviq.agents.kernels.targets import bellman_rows
 from mviq.agents.kernels.transitions import gather
 
-__all__ = [
-    "adam",
-    "backward",
-    "bellman_rows",
-    "forward",
-    "gather",
-    "patches",
-    "prepare",
-    "quantile_huber",
-]
+__all__ = ["gather", "padded", "predict", "prepare", "quantile_huber", "update"]

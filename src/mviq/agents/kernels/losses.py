@@ -1,4 +1,4 @@
-"""The quantile Huber loss with its gradient."""
+"""The Huber loss and the quantile Huber loss, with their gradients."""
 
 import math
 from typing import Any
@@ -12,15 +12,26 @@ Integers = NDArray[np.integer[Any]]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def quantile_huber(predicted: Floats, order: Integers, target: Floats, gradient: Floats) -> float:
-    """Write the gradient of the quantile Huber loss and return the loss.
+def huber(predicted: Floats, target: Floats, gradient: Floats) -> float:
+    """Write the gradient of the mean Huber loss and return the loss."""
+    loss, size = 0.0, np.float32(predicted.size)
+    for i in range(predicted.shape[0]):
+        for j in range(predicted.shape[1]):
+            error = predicted[i, j] - target[i, j]
+            slope = min(max(error, np.float32(-1)), np.float32(1))
+            loss += slope * (error - np.float32(0.5) * slope)
+            gradient[i, j] = slope / size
+    return float(loss / size)
 
-    ``order`` sorts the rows of ``predicted``, and those of ``target`` are sorted.
-    """
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def quantile_huber(predicted: Floats, target: Floats, gradient: Floats) -> float:
+    """Write the gradient of the quantile Huber loss and return the loss."""
     batch, quantiles = predicted.shape
     samples = target.shape[1]
     y, total, squares = np.empty(samples + 1), np.zeros(samples + 1), np.zeros(samples + 1)
     theta, cuts = np.empty(quantiles + 1), np.empty((3, quantiles + 1), np.int64)
+    ranks = np.empty((2, max(quantiles, samples)), np.uint64)
     y[samples] = theta[quantiles] = math.inf
     scale, loss = 1.0 / (batch * samples), 0.0
     for row in range(batch):
@@ -28,15 +39,17 @@ def quantile_huber(predicted: Floats, order: Integers, target: Floats, gradient:
         for j in range(samples):
             centre += target[row, j]
         centre /= samples
+        order = _sort(target[row], ranks)
         for j in range(samples):
-            y[j] = target[row, j] - centre
+            y[j] = target[row, np.uint32(order[j])] - centre
             total[j + 1] = total[j] + y[j]
             squares[j + 1] = squares[j] + y[j] * y[j]
+        order = _sort(predicted[row], ranks)
         for rank in range(quantiles):
-            theta[rank] = predicted[row, order[row, rank]] - centre
+            theta[rank] = predicted[row, np.uint32(order[rank])] - centre
         _cut(theta, y, cuts)
         for rank in range(quantiles):
-            i, t = order[row, rank], theta[rank]
+            i, t = np.uint32(order[rank]), theta[rank]
             low, middle, high = cuts[0, rank], cuts[1, rank], cuts[2, rank]
             midpoint = (i + 0.5) / quantiles
             near, far = middle - low, high - middle
@@ -58,6 +71,33 @@ def quantile_huber(predicted: Floats, order: Integers, target: Floats, gradient:
                 + midpoint * (high - samples + t * far - above_sum)
             )
     return float(loss * scale)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _sort(x: Floats, ranks: Integers) -> Integers:
+    """Return numbers whose lower halves are where the smallest x is, the second smallest, …
+
+    By their bits, eight at a time: no comparison, so nothing for a processor to foresee. The bits
+    of a positive float are ordered as it is, those of a negative one the other way round.
+    """
+    size, bits = x.size, x.view(np.uint32)
+    counts = np.zeros((4, 256), np.int64)
+    for i in range(size):
+        sign = bits[i] >> np.uint32(31)
+        key = bits[i] ^ (np.uint32(0x80000000) | (np.uint32(0) - sign))
+        ranks[0, i] = (np.uint64(key) << np.uint64(32)) | np.uint64(i)
+        for part in range(4):
+            counts[part, (key >> np.uint32(8 * part)) & np.uint32(255)] += 1
+    for part in range(4):
+        before = 0
+        for digit in range(256):
+            counts[part, digit], before = before, before + counts[part, digit]
+        source, target = ranks[part % 2], ranks[(part + 1) % 2]
+        for i in range(size):
+            digit = (source[i] >> np.uint64(32 + 8 * part)) & np.uint64(255)
+            target[counts[part, digit]] = source[i]
+            counts[part, digit] += 1
+    return ranks[0]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

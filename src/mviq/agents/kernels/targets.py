@@ -9,52 +9,44 @@ from numpy.typing import NDArray
 from mviq.tsallis.kernels import evaluate_rows, solve_rows
 
 Floats = NDArray[np.floating[Any]]
+Numbers = tuple[float, float, float, float, float, float, float, float]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def bellman_rows(
-    q: float,
-    temperature: float,
-    entropy_weight: float,
-    munchausen: tuple[float, float, float, float, float],
+def bellman(
+    numbers: Numbers,
     transitions: tuple[Floats, Floats, Floats],
     actions: NDArray[np.int64],
-    next_outcomes: Floats,
     outcomes: Floats,
     target: Floats,
-) -> bool:
-    """Write r + α m(s,a) + γ(1−d) [Σ π z_j + c τ S_q(π)](s'); return whether all rows are good.
+) -> None:
+    """Write r + α m(s,a) + γ(1−d) [Σ π z_j + c τ S_q(π)](s') as (batch, samples).
 
-    ``transitions`` are rewards, d and the discounts, one for all or one each. ``munchausen`` are α,
-    the share of τS_q that is taken from the gap, what the term is at least off the support, and
-    its bounds. ``outcomes`` at s are empty where α = 0.
+    ``outcomes`` (samples × actions, states) are finite, first at s', then, unless α = 0, at s.
+    ``transitions`` are rewards, d and the discounts, one for all or one each. ``numbers`` are q, τ,
+    c, α, the share of τS_q that is taken from the gap, what the Munchausen term is at least off the
+    support, and its bounds.
     """
+    q, temperature, entropy_weight, alpha, logarithmic, least, low, high = numbers
     rewards, terminated, discounts = transitions
-    alpha, logarithmic, least, low, high = munchausen
-    batch, samples, count = next_outcomes.shape
-    q_values, policy = np.empty((batch, count), np.float32), np.empty((batch, count), np.float32)
-    value, entropy = np.empty(batch, np.float32), np.empty(batch, np.float32)
+    batch, samples = target.shape
+    states, count = outcomes.shape[1], outcomes.shape[0] // samples
+    q_values, policy = np.empty((states, count), np.float32), np.empty((states, count), np.float32)
+    value, entropy = np.empty(states, np.float32), np.empty(states, np.float32)
+    _evaluate(outcomes, q, temperature, q_values, policy, value, entropy)
     bonus = np.float32(entropy_weight * temperature)
-    good = _evaluate(next_outcomes, q, temperature, q_values, policy, value, entropy)
     for i in range(batch):
         discount = discounts[i if discounts.size > 1 else 0] * (np.float32(1) - terminated[i])
         for j in range(samples):
             mean = value[i] if samples == 1 else np.float32(0)
             for a in range(count if samples > 1 else 0):
-                if policy[i, a] > 0:
-                    mean += policy[i, a] * next_outcomes[i, j, a]
+                mean += policy[i, a] * outcomes[j * count + a, i]
             target[i, j] = rewards[i] + discount * (mean + bonus * entropy[i])
-    if alpha == 0:
-        return good
-    good &= _evaluate(outcomes, q, temperature, q_values, policy, value, entropy)
-    for i in range(batch):
-        known = 0 <= actions[i] < count
-        good &= known
-        term = q_values[i, actions[i] if known else 0] - value[i]
-        term = max(term - logarithmic * temperature * entropy[i], least)
-        for j in range(samples):
-            target[i, j] += np.float32(alpha * min(max(term, low), high))
-    return good
+        if alpha != 0:
+            k = batch + i
+            term = q_values[k, actions[i]] - value[k]
+            term = max(term - logarithmic * temperature * entropy[k], least)
+            target[i] += np.float32(alpha * min(max(term, low), high))
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -66,17 +58,17 @@ def _evaluate(
     policy: Floats,
     value: Floats,
     entropy: Floats,
-) -> bool:
-    """Write the action values, the policy, its mean value and its entropy of every row."""
-    batch, samples, count = outcomes.shape
-    for i in range(batch):
+) -> None:
+    """Write the action values of every state, the policy, its mean value and its entropy."""
+    states, count = q_values.shape
+    totals = np.zeros((count, states))
+    for row in range(outcomes.shape[0]):
+        for i in range(states):
+            totals[row % count, i] += outcomes[row, i]
+    for i in range(states):
         for a in range(count):
-            total = 0.0
-            for j in range(samples):
-                total += outcomes[i, j, a]
-            q_values[i, a] = total / samples
+            q_values[i, a] = totals[a, i] / (outcomes.shape[0] // count)
     prior, index, scale = policy[:, :0], np.array([q]), np.array([temperature])
     action, scratch = np.empty(count, np.int64), np.empty((3, count))
-    good = solve_rows(q_values, index, scale, prior, policy, entropy, value, action, scratch)
+    solve_rows(q_values, index, scale, prior, policy, entropy, value, action, scratch)
     evaluate_rows(q_values, policy, temperature, entropy, value)
-    return bool(good)

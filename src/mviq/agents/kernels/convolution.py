@@ -1,0 +1,146 @@
+"""The convolution of a first layer, of boards most of whose numbers are zero.
+
+What is not zero adds a multiple of some filters' weights to the outputs that it is seen by. With
+MinAtar's boards these are a tenth of the multiplications, and with dense ones it takes about as
+long as a matrix product.
+
+A ``Window`` is the stride, the width of a filter and that of what it makes, and a table, which has
+a row for every number of a board: what would be its place in a filter at the top left (channel,
+row, column), and from where to where, down and across, filters see it.
+"""
+
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+Integers = NDArray[np.integer[Any]]
+Window = tuple[int, int, int, Integers]
+
+LANES = 16  # numbers that are added at a time: filters are filled up to a multiple of it
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def padded(filters: int) -> int:
+    """Return the number of filters, filled up."""
+    return -(-filters // LANES) * LANES
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _add_scaled(typing: Any, target: Any, to: Any, source: Any, start: Any, scale: Any) -> Any:
+    """Add ``scale`` times LANES numbers of an array to those of another.
+
+    Written for the vector units, since a loop asks every time whether the arrays overlap.
+    """
+    lanes = ir.VectorType(ir.FloatType(), LANES)
+    unset = ir.Constant(lanes, ir.Undefined)
+    first = ir.Constant(ir.IntType(32), 0)
+    everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+
+    def place(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
+        memory = context.make_array(kind)(context, builder, array).data
+        return builder.bitcast(builder.gep(memory, [index]), lanes.as_pointer())
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        there = place(context, builder, signature.args[0], *given[:2])
+        numbers = builder.load(place(context, builder, signature.args[2], *given[2:4]), align=4)
+        scale = builder.insert_element(unset, given[4], first)
+        scale = builder.shuffle_vector(scale, unset, everywhere)
+        scaled = builder.fmul(numbers, scale, flags=("contract",))
+        total = builder.fadd(builder.load(there, align=4), scaled, flags=("contract",))
+        builder.store(total, there, align=4)
+        return context.get_dummy_value()
+
+    return types.void(target, types.intp, source, types.intp, types.float32), generate
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def find_nonzero(boards: Floats, places: Integers, counts: Integers) -> None:
+    """Write where every board is not zero; ``places`` has a column more than ``boards``."""
+    for b in range(boards.shape[0]):
+        count = 0
+        for k in range(boards.shape[1]):
+            places[b, count] = k
+            count += int(boards[b, k] != 0)
+        counts[b] = count
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def convolve(
+    boards: Floats,
+    nonzero: tuple[Integers, Integers],
+    window: Window,
+    weight: Floats,
+    bias: Floats,
+    relu: bool,
+    room: Floats,
+    y: Floats,
+) -> None:
+    """Write W * x + b, or its positive part, as (filters × places, batch)."""
+    filters, seen = weight.shape
+    taps = np.zeros((seen, padded(filters)), np.float32)
+    taps[:, :filters] = weight.T
+    room[:] = 0
+    _add_up(boards, nonzero, window, taps, room, True)
+    places = y.shape[0] // filters
+    for p in range(places):
+        for f in range(filters):
+            for b in range(boards.shape[0]):
+                total = room[b, p * taps.shape[1] + f] + bias[f]
+                y[f * places + p, b] = max(total, np.float32(0)) if relu else total
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def convolution_gradient(
+    boards: Floats,
+    nonzero: tuple[Integers, Integers],
+    window: Window,
+    slope: Floats,
+    room: Floats,
+    gradient: Floats,
+) -> None:
+    """Write the gradient of W from that of W * x, (filters × places, batch)."""
+    filters, seen = gradient.shape
+    taps = np.zeros((seen, padded(filters)), np.float32)
+    places = slope.shape[0] // filters
+    for p in range(places):
+        for f in range(filters):
+            for b in range(boards.shape[0]):
+                room[b, p * taps.shape[1] + f] = slope[f * places + p, b]
+    _add_up(boards, nonzero, window, taps, room, False)
+    gradient[:] = taps[:, :filters].T
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _add_up(
+    boards: Floats,
+    nonzero: tuple[Integers, Integers],
+    window: Window,
+    taps: Floats,
+    room: Floats,
+    forward: bool,
+) -> None:
+    """Add numbers times weights to ``room`` (batch, places × filters), or back to the weights."""
+    stride, wide, across, table = window
+    places, counts = nonzero
+    lanes, row = taps.shape[1], room.shape[1]
+    weights, outputs = taps.reshape(-1), room.reshape(-1)
+    for b in range(boards.shape[0]):
+        for k in range(counts[b]):
+            number = boards[b, places[b, k]]
+            cell = table[places[b, k]]
+            origin, top, bottom, left, right = cell[0], cell[1], cell[2], cell[3], cell[4]
+            for u in range(top, bottom):
+                for v in range(left, right):
+                    tap = (origin - (u * wide + v) * stride) * lanes
+                    output = b * row + (u * across + v) * lanes
+                    for f in range(0, lanes, LANES):
+                        if forward:
+                            _add_scaled(outputs, output + f, weights, tap + f, number)
+                        else:
+                            _add_scaled(weights, tap + f, outputs, output + f, number)

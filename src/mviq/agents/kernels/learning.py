@@ -1,0 +1,156 @@
+"""One update as one compiled call, from observations to new weights."""
+
+import math
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from mviq.agents.kernels.convolution import Floats, Integers, Window, find_nonzero
+from mviq.agents.kernels.layers import Layers, Network, backward, forward
+from mviq.agents.kernels.losses import huber, quantile_huber
+from mviq.agents.kernels.targets import Numbers, bellman
+
+Nonzero = tuple[Integers, Integers]
+_BLOCK = 2048  # numbers of four arrays that stay in the nearest cache
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def predict(
+    rows: Floats,
+    nonzero: Nonzero,
+    window: Window,
+    network: Network,
+    room: tuple[Floats, Layers],
+    outcomes: Floats,
+) -> None:
+    """Write what a network makes of observations, one row for each."""
+    if window[0] > 0:
+        find_nonzero(rows, *nonzero)
+    forward(rows, nonzero, window, network, *room)
+    last = room[1][-1]
+    for i in range(outcomes.shape[0]):
+        for k in range(outcomes.shape[1]):
+            outcomes[i, k] = last[k, i]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def update(
+    batch: tuple[Floats, Nonzero, NDArray[np.int64], tuple[Floats, Floats, Floats]],
+    window: Window,
+    samples: int,
+    quantiles: bool,
+    numbers: tuple[Numbers, tuple[float, float], tuple[float, float, float, float]],
+    target_network: Network,
+    target_room: tuple[Floats, Layers],
+    network: Network,
+    room: tuple[Floats, Layers, Layers],
+    gradients: tuple[Layers, Layers],
+    parameters: tuple[Layers, Layers, Layers, Layers, Layers],
+) -> tuple[float, float, float, float]:
+    """Make one update; return a bad |z| or 0, the loss, the gradient's norm and the mean of θ.
+
+    A batch is observations, first s', then s, memory for where they are not zero, actions and
+    transitions. ``numbers`` are the family's, the largest |z| and norm, and Adam's; ``parameters``
+    what Adam takes. Where one of the first three is bad the rest are 0 and the weights stay.
+    """
+    rows, nonzero, actions, transitions = batch
+    family, (value_limit, norm_limit), adam_numbers = numbers
+    size = actions.size
+    if window[0] > 0:
+        find_nonzero(rows, *nonzero)
+    asked = rows if family[3] != 0 else rows[:size]
+    forward(asked, nonzero, window, target_network, *target_room)
+    z = target_room[1][-1]
+    bad = _beyond(z, value_limit)
+    if bad != 0:
+        return bad, 0.0, 0.0, 0.0
+    target = np.empty((size, samples), np.float32)
+    bellman(family, transitions, actions, z, target)
+    s, at_s = rows[size:], (nonzero[0][size:], nonzero[1][size:])
+    forward(s, at_s, window, network, room[0], room[1])
+    loss, mean = _loss(room[1][-1], actions, target, quantiles, room[2][-1])
+    if not math.isfinite(loss):
+        return 0.0, loss, 0.0, 0.0
+    norm = backward(s, at_s, window, network, *room, gradients)
+    if math.isfinite(norm):
+        _adam(min(1.0, norm_limit / (norm + 1e-6)), adam_numbers, *parameters)
+    return 0.0, loss, norm, mean
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _beyond(z: Floats, limit: float) -> float:
+    """Return an |z| that is NaN, infinite or beyond a limit, or else 0."""
+    most, count = np.float32(min(limit, np.finfo(np.float32).max)), 0
+    for i in range(z.shape[0]):
+        for j in range(z.shape[1]):
+            count += int(not abs(z[i, j]) <= most)
+    if count > 0:
+        for size in np.abs(z).flat:
+            if not size <= most:
+                return float(size)
+    return 0.0
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _loss(
+    outcomes: Floats, actions: NDArray[np.int64], target: Floats, quantiles: bool, slope: Floats
+) -> tuple[float, float]:
+    """Write the gradient of the loss with respect to the outcomes; return it and the mean of θ."""
+    count = outcomes.shape[0] // target.shape[1]
+    theta, gradient = np.empty_like(target), np.empty_like(target)
+    for i in range(target.shape[0]):
+        for j in range(target.shape[1]):
+            theta[i, j] = outcomes[j * count + actions[i], i]
+    loss = (quantile_huber if quantiles else huber)(theta, target, gradient)
+    slope[:] = 0
+    for i in range(target.shape[0]):
+        for j in range(target.shape[1]):
+            slope[j * count + actions[i], i] = gradient[i, j]
+    return loss, theta.mean()
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _adam(
+    scale: float,
+    numbers: tuple[float, float, float, float],
+    weights: Layers,
+    gradients: Layers,
+    means: Layers,
+    squares: Layers,
+    steps: Layers,
+) -> None:
+    """Scale the gradients and do one step of Adam (Kingma and Ba, 2015)."""
+    for k in range(len(weights)):
+        arrays = weights[k], gradients[k], means[k], squares[k]
+        steps[k][0] += 1
+        _adam_step(np.float32(scale), numbers, np.float64(steps[k][0]), *arrays)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _adam_step(
+    scale: float,
+    numbers: tuple[float, float, float, float],
+    step: float,
+    weight: Floats,
+    gradient: Floats,
+    mean: Floats,
+    square: Floats,
+) -> None:
+    learning_rate, beta_mean, beta_square, epsilon = numbers
+    keep, forget = np.float32(beta_mean), np.float32(1 - beta_mean)
+    keep_square, forget_square = np.float32(beta_square), np.float32(1 - beta_square)
+    size = np.float32(learning_rate / (1 - beta_mean**step))
+    root = np.float32(1 / math.sqrt(1 - beta_square**step))
+    least = np.float32(epsilon)
+    for begin in range(0, weight.size, _BLOCK):
+        part = slice(begin, begin + _BLOCK)
+        w, g, m, v = weight[part], gradient[part], mean[part], square[part]
+        if scale != 1:
+            for i in range(w.size):
+                g[i] *= scale
+        for i in range(w.size):  # with all reads before the writes it is done by vectors
+            first = keep * m[i] + forget * g[i]
+            second = keep_square * v[i] + forget_square * g[i] * g[i]
+            m[i], v[i] = first, second
+            w[i] -= size * first / (math.sqrt(second) * root + least)
