@@ -34,6 +34,8 @@ from mviq.tsallis import Family
 
 Array = np.ndarray[Any, Any]
 Room = tuple[tuple[Array, Array], Array, tuple[Array, ...], tuple[Array, ...]]
+_update: Any = kernels.update
+_predict: Any = kernels.predict
 _any_global_hook: Any = _has_any_global_hook
 _POLICIES = (DQNPolicy, CnnPolicy, QRDQNPolicy, QuantileCnnPolicy)
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
@@ -82,7 +84,7 @@ class CompiledNetwork:
     def _predict(self, rows: Array) -> Tensor:
         nonzero, *room, _ = self.room(len(rows))
         outcomes = np.empty((len(rows), self.sizes[-1]), np.float32)
-        kernels.predict(rows, nonzero, self.window, self.arrays, tuple(room), outcomes)
+        _predict(rows, nonzero, self.window, self.arrays, tuple(room), outcomes)
         return torch.from_numpy(outcomes.reshape(-1, *self.shape))
 
     def room(self, rows: int) -> Room:
@@ -132,7 +134,7 @@ class CompiledUpdate:
         If one of the first three is bad nothing is changed.
         """
         online, target = self.online, self.target
-        rows = online.prepare(batch.next_observations, batch.observations)[0].base
+        rows: Any = online.prepare(batch.next_observations, batch.observations)[0].base
         discounts = gamma if batch.discounts is None else batch.discounts
         columns = batch.rewards, batch.dones, discounts
         transitions = tuple(np.ravel(np.asarray(x, np.float32)) for x in columns)
@@ -142,7 +144,7 @@ class CompiledUpdate:
         asked = len(rows) if family.munchausen_alpha != 0 else len(actions)
         _, *room, _ = target.room(asked)
         _, *own_room = online.room(len(actions))
-        found: tuple[float, float, float, float] = kernels.update(
+        found: tuple[float, float, float, float] = _update(
             (rows, online.room(len(rows))[0], actions, transitions),
             online.window,
             online.shape[0],

@@ -16,22 +16,13 @@ LARGE_CONVOLUTION = 2**13  # weights; below, a compiled convolution is faster th
 
 
 class Network(Protocol):
-    """From observations to outcomes (batch, outcomes, actions), and back to the weights."""
+    """From observations to outcomes (batch, outcomes, actions)."""
 
     def prepare(self, *batches: Any) -> Sequence[Any]:
         """Return batches of observations as this network, and any other like it, takes them."""
 
-    def forward(self, prepared: Any) -> Tensor:
-        """Return the outcomes, and remember what ``backward`` needs."""
-
     def predict(self, *prepared: Any) -> Sequence[Tensor]:
         """Return the outcomes of batches that were prepared together, to look at only."""
-
-    def backward(self, gradient: Tensor) -> float:
-        """Set the gradients of the weights from that of the last outcomes; return their norm."""
-
-    def step(self, optimizer: Optimizer, scale: float) -> None:
-        """Multiply the gradients by a number and change the weights."""
 
 
 class AutogradNetwork:
@@ -45,6 +36,7 @@ class AutogradNetwork:
         return batches
 
     def forward(self, prepared: Any) -> Tensor:
+        """Return the outcomes, and remember what ``backward`` needs."""
         self.outcomes = _with_outcomes(self.network(prepared))
         return self.outcomes
 
@@ -53,6 +45,7 @@ class AutogradNetwork:
         return [_masked(_with_outcomes(self.network(x)), x) for x in prepared]
 
     def backward(self, gradient: Tensor) -> float:
+        """Set the gradients of the weights from that of the last outcomes; return their norm."""
         assert self.outcomes is not None
         self.network.zero_grad()
         self.outcomes.backward(gradient)  # type: ignore[no-untyped-call]
@@ -60,6 +53,7 @@ class AutogradNetwork:
         return float(torch.nn.utils.get_total_norm(self._gradients()))
 
     def step(self, optimizer: Optimizer, scale: float) -> None:
+        """Multiply the gradients by a number and change the weights."""
         if scale != 1:
             torch._foreach_mul_(self._gradients(), scale)
         optimizer.step()

@@ -90,14 +90,16 @@ class Trainer(OffPolicyAlgorithm):
 
     def _by_autograd(self, batch: Any) -> tuple[float, float]:
         """Make one update; return its loss and the mean prediction."""
-        s, s_next = self._online.prepare(batch.observations, batch.next_observations)
+        online = self._online
+        assert isinstance(online, AutogradNetwork)
+        s, s_next = online.prepare(batch.observations, batch.next_observations)
         with torch.no_grad():
             asked = [s_next] if self.family.munchausen_alpha == 0 else [s_next, s]
             outcomes = self._target.predict(*asked)
             for z in outcomes:
                 self._check(_VALUE, z, self.value_limit, batch)
             target = self.target(batch, *outcomes)
-        predicted = self._online.forward(s)
+        predicted = online.forward(s)
         with torch.no_grad():
             chosen = batch.actions.unsqueeze(1).expand(-1, predicted.shape[1], 1)
             at_action = predicted.gather(2, chosen).squeeze(2)
@@ -107,9 +109,9 @@ class Trainer(OffPolicyAlgorithm):
                 self.replay_buffer.weigh(at_action, target, slope, progress)
             gradient = torch.zeros_like(predicted).scatter_(2, chosen, slope.unsqueeze(2))
         self._check(_LOSS, float(loss), math.inf, batch)
-        norm = self._online.backward(gradient)
+        norm = online.backward(gradient)
         self._check(_NORM, norm, math.inf, batch)
-        self._online.step(self.policy.optimizer, min(1.0, self._norm_limit() / (norm + 1e-6)))
+        online.step(self.policy.optimizer, min(1.0, self._norm_limit() / (norm + 1e-6)))
         return float(loss), float(at_action.mean())
 
     def _by_compiled_loops(self, batch: Any) -> tuple[float, float]:

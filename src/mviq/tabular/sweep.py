@@ -8,7 +8,6 @@ allocates the new action values and one value per state, nothing else of that si
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
@@ -17,6 +16,7 @@ from mviq.arrays import Array
 from mviq.processor import threads
 from mviq.tabular.algorithms import Algorithm, ExplicitKL, Improvement, improve
 from mviq.tabular.mdp import MDP
+from mviq.tsallis.kernels.compiling import compiled_with
 
 CHUNK = 8192
 """States improved at a time, so few that what belongs to them stays in cache."""
@@ -87,7 +87,7 @@ def back_up(mdp: MDP, values: Tensor, old: Tensor, new: Tensor) -> tuple[float, 
     return float(lowest), float(highest)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled_with()
 def _back_up(
     row_ends: Array,
     next_states: Array,

@@ -11,12 +11,13 @@ row, column), and from where to where, down and across, filters see it.
 
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from mviq.tsallis.kernels.compiling import compiled_with
 
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
@@ -25,13 +26,13 @@ Window = tuple[int, int, int, Integers]
 LANES = 16  # numbers that are added at a time: filters are filled up to a multiple of it
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled_with()
 def padded(filters: int) -> int:
     """Return the number of filters, filled up."""
     return -(-filters // LANES) * LANES
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _add_scaled(typing: Any, target: Any, to: Any, source: Any, start: Any, scale: Any) -> Any:
     """Add ``scale`` times LANES numbers of an array to those of another.
 
@@ -59,7 +60,10 @@ def _add_scaled(typing: Any, target: Any, to: Any, source: Any, start: Any, scal
     return types.void(target, types.intp, source, types.intp, types.float32), generate
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+add_scaled: Any = _add_scaled  # without the first argument, which is numba's
+
+
+@compiled_with()
 def find_nonzero(boards: Floats, places: Integers, counts: Integers) -> None:
     """Write where every board is not zero; ``places`` has a column more than ``boards``."""
     for b in range(boards.shape[0]):
@@ -70,7 +74,7 @@ def find_nonzero(boards: Floats, places: Integers, counts: Integers) -> None:
         counts[b] = count
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled_with()
 def convolve(
     boards: Floats,
     nonzero: tuple[Integers, Integers],
@@ -95,7 +99,7 @@ def convolve(
                 y[f * places + p, b] = max(total, np.float32(0)) if relu else total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled_with()
 def convolution_gradient(
     boards: Floats,
     nonzero: tuple[Integers, Integers],
@@ -116,7 +120,7 @@ def convolution_gradient(
     gradient[:] = taps[:, :filters].T
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled_with()
 def _add_up(
     boards: Floats,
     nonzero: tuple[Integers, Integers],
@@ -141,6 +145,6 @@ def _add_up(
                     output = b * row + (u * across + v) * lanes
                     for f in range(0, lanes, LANES):
                         if forward:
-                            _add_scaled(outputs, output + f, weights, tap + f, number)
+                            add_scaled(outputs, output + f, weights, tap + f, number)
                         else:
-                            _add_scaled(weights, tap + f, outputs, output + f, number)
+                            add_scaled(weights, tap + f, outputs, output + f, number)

@@ -8,7 +8,6 @@ are a matrix, too, one row for each filter.
 import math
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +18,7 @@ from mviq.agents.kernels.convolution import (
     convolution_gradient,
     convolve,
 )
+from mviq.tsallis.kernels.compiling import compiled_with
 
 Layers = tuple[Floats, ...]
 Network = tuple[Layers, Layers, NDArray[np.bool_]]  # weights, biases, which have a ReLU
@@ -27,7 +27,7 @@ _SUMS_IN_ANY_ORDER = {"reassoc", "nsz", "contract"}
 _TILE = 64  # numbers of a row that are moved at a time
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled_with()
 def prepare(rows: NDArray[Any], divisor: Floats, prepared: Floats) -> None:
     """Write observations (batch, numbers) divided by one number, or by one each."""
     for b in range(rows.shape[0]):
@@ -39,7 +39,7 @@ def prepare(rows: NDArray[Any], divisor: Floats, prepared: Floats) -> None:
                 prepared[b, i] = np.float32(rows[b, i]) / divisor[i]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled_with()
 def forward(
     rows: Floats,
     nonzero: tuple[Integers, Integers],
@@ -65,7 +65,7 @@ def forward(
         x = outputs[k]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled_with()
 def backward(
     rows: Floats,
     nonzero: tuple[Integers, Integers],
@@ -96,7 +96,7 @@ def backward(
     return math.sqrt(total)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled_with()
 def _transpose(x: Floats, transposed: Floats) -> None:
     rows, columns = transposed.shape
     for begin in range(0, columns, _TILE):  # so that lines of memory are still in cache
@@ -105,7 +105,7 @@ def _transpose(x: Floats, transposed: Floats) -> None:
                 transposed[i, j] = x[j, i]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled_with()
 def _dense(weight: Floats, bias: Floats, x: Floats, relu: bool, y: Floats) -> None:
     """Write W x + b, or its positive part."""
     if x.shape[1] == 1:
@@ -118,7 +118,7 @@ def _dense(weight: Floats, bias: Floats, x: Floats, relu: bool, y: Floats) -> No
             y[i, b] = max(total, np.float32(0)) if relu else total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS_IN_ANY_ORDER)
+@compiled_with(fastmath=_SUMS_IN_ANY_ORDER)
 def _bias_gradient(y: Floats, relu: bool, slope: Floats, gradient: Floats) -> None:
     """Let the ReLU stop ``slope`` where y is zero, and write its sums over batch and places."""
     places = y.shape[0] // gradient.size
@@ -133,7 +133,7 @@ def _bias_gradient(y: Floats, relu: bool, slope: Floats, gradient: Floats) -> No
         gradient[i // places] += total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS_IN_ANY_ORDER)
+@compiled_with(fastmath=_SUMS_IN_ANY_ORDER)
 def _sum_of_squares(x: Floats) -> float:
     """Return Σx², summed in double precision."""
     total = 0.0

@@ -2,7 +2,6 @@
 
 import math
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,12 +9,14 @@ from mviq.agents.kernels.convolution import Floats, Integers, Window, find_nonze
 from mviq.agents.kernels.layers import Layers, Network, backward, forward
 from mviq.agents.kernels.losses import huber, quantile_huber
 from mviq.agents.kernels.targets import Numbers, bellman
+from mviq.tsallis.kernels.compiling import compiled_with
 
 Nonzero = tuple[Integers, Integers]
+_LARGEST = float(np.finfo(np.float32).max)
 _BLOCK = 2048  # numbers of four arrays that stay in the nearest cache
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled_with()
 def predict(
     rows: Floats,
     nonzero: Nonzero,
@@ -34,7 +35,7 @@ def predict(
             outcomes[i, k] = last[k, i]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled_with()
 def update(
     batch: tuple[Floats, Nonzero, NDArray[np.int64], tuple[Floats, Floats, Floats]],
     window: Window,
@@ -56,7 +57,9 @@ def update(
     """
     rows, nonzero, actions, transitions = batch
     family, (value_limit, norm_limit), adam_numbers = numbers
-    size = actions.size
+    size, count = actions.size, target_room[1][-1].shape[0] // samples
+    if not (np.all(actions >= 0) and np.all(actions < count)):
+        raise IndexError("an action of the batch is none that the network knows")
     if window[0] > 0:
         find_nonzero(rows, *nonzero)
     asked = rows if family[3] != 0 else rows[:size]
@@ -78,10 +81,10 @@ def update(
     return 0.0, loss, norm, mean
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled_with()
 def _beyond(z: Floats, limit: float) -> float:
     """Return an |z| that is NaN, infinite or beyond a limit, or else 0."""
-    most, count = np.float32(min(limit, np.finfo(np.float32).max)), 0
+    most, count = np.float32(min(limit, _LARGEST)), 0
     for i in range(z.shape[0]):
         for j in range(z.shape[1]):
             count += int(not abs(z[i, j]) <= most)
@@ -92,7 +95,7 @@ def _beyond(z: Floats, limit: float) -> float:
     return 0.0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled_with()
 def _loss(
     outcomes: Floats, actions: NDArray[np.int64], target: Floats, quantiles: bool, slope: Floats
 ) -> tuple[float, float]:
@@ -110,7 +113,7 @@ def _loss(
     return loss, theta.mean()
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled_with()
 def _adam(
     scale: float,
     numbers: tuple[float, float, float, float],
@@ -124,10 +127,10 @@ def _adam(
     for k in range(len(weights)):
         arrays = weights[k], gradients[k], means[k], squares[k]
         steps[k][0] += 1
-        _adam_step(np.float32(scale), numbers, np.float64(steps[k][0]), *arrays)
+        _adam_step(scale, numbers, np.float64(steps[k][0]), *arrays)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@compiled_with(fastmath={"contract"})
 def _adam_step(
     scale: float,
     numbers: tuple[float, float, float, float],
@@ -142,13 +145,13 @@ def _adam_step(
     keep_square, forget_square = np.float32(beta_square), np.float32(1 - beta_square)
     size = np.float32(learning_rate / (1 - beta_mean**step))
     root = np.float32(1 / math.sqrt(1 - beta_square**step))
-    least = np.float32(epsilon)
+    least, part_kept = np.float32(epsilon), np.float32(scale)
     for begin in range(0, weight.size, _BLOCK):
         part = slice(begin, begin + _BLOCK)
         w, g, m, v = weight[part], gradient[part], mean[part], square[part]
         if scale != 1:
             for i in range(w.size):
-                g[i] *= scale
+                g[i] *= part_kept
         for i in range(w.size):  # with all reads before the writes it is done by vectors
             first = keep * m[i] + forget * g[i]
             second = keep_square * v[i] + forget_square * g[i] * g[i]

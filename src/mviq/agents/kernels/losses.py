@@ -3,15 +3,16 @@
 import math
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from mviq.tsallis.kernels.compiling import compiled_with
 
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled_with()
 def huber(predicted: Floats, target: Floats, gradient: Floats) -> float:
     """Write the gradient of the mean Huber loss and return the loss."""
     loss, size = 0.0, np.float32(predicted.size)
@@ -24,7 +25,7 @@ def huber(predicted: Floats, target: Floats, gradient: Floats) -> float:
     return float(loss / size)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled_with()
 def quantile_huber(predicted: Floats, target: Floats, gradient: Floats) -> float:
     """Write the gradient of the quantile Huber loss and return the loss."""
     batch, quantiles = predicted.shape
@@ -73,7 +74,7 @@ def quantile_huber(predicted: Floats, target: Floats, gradient: Floats) -> float
     return float(loss * scale)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled_with()
 def _sort(x: Floats, ranks: Integers) -> Integers:
     """Return numbers whose lower halves are where the smallest x is, the second smallest, …
 
@@ -97,10 +98,11 @@ def _sort(x: Floats, ranks: Integers) -> Integers:
             digit = (source[i] >> np.uint64(32 + 8 * part)) & np.uint64(255)
             target[counts[part, digit]] = source[i]
             counts[part, digit] += 1
-    return ranks[0]
+    order: Integers = ranks[0]
+    return order
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled_with()
 def _cut(theta: Floats, y: Floats, cuts: Integers) -> None:
     """Write how many y lie below θ − 1, below θ, and not above θ + 1, for every θ.
 

@@ -2,17 +2,17 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from mviq.tsallis.kernels import evaluate_rows, solve_rows
+from mviq.tsallis.kernels.compiling import compiled_with
 
 Floats = NDArray[np.floating[Any]]
 Numbers = tuple[float, float, float, float, float, float, float, float]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled_with()
 def bellman(
     numbers: Numbers,
     transitions: tuple[Floats, Floats, Floats],
@@ -49,7 +49,7 @@ def bellman(
             target[i] += np.float32(alpha * min(max(term, low), high))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled_with()
 def _evaluate(
     outcomes: Floats,
     q: float,

@@ -2,15 +2,16 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from mviq.tsallis.kernels.compiling import compiled_with
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.floating[Any]]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled_with()
 def gather(
     stored: tuple[Bytes, ...],
     rewards: Floats,

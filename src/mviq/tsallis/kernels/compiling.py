@@ -1,6 +1,10 @@
 """How the kernels are compiled."""
 
+import hashlib
+import inspect
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -17,16 +21,41 @@ def compiled(function: F) -> F:
     Counting those to the scratch arrays took half the time of a short row. Nothing is allocated
     in here, so there is nothing to count; the option is numba's, though not in its type stubs.
     """
+    return _compile(function, {"_nrt": False})
+
+
+def compiled_with(fastmath: Any = False) -> Callable[[F], F]:
+    """Compile a function that allocates arrays."""
+    return lambda function: _compile(function, {"fastmath": fastmath})
+
+
+def _compile(function: F, extra: dict[str, Any]) -> F:
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    plain = {name: value for name, value in extra.items() if name != "_nrt"}
     attempts: tuple[dict[str, Any], ...] = (
-        {"cache": True, "_nrt": False},
-        {"_nrt": False},  # nowhere to write the cache: compile in every process
-        {"cache": True},  # a numba without the option: slower, otherwise the same
-        {},
+        extra | {"cache": True},
+        extra,  # nowhere to write the cache: compile in every process
+        plain | {"cache": True},  # a numba without the option: slower, otherwise the same
+        plain,
     )
     for attempt in attempts:
         try:
-            return cast(F, numba.njit(**options, **attempt)(function))
-        except (RuntimeError, KeyError, ValueError, TypeError) as error:
+            kernel: Any = numba.njit(**options, **attempt)(function)
+            if "cache" in attempt:
+                kernel._cache._cache_file._source_stamp = _sources(inspect.getfile(function))
+            return cast(F, kernel)
+        except (AttributeError, RuntimeError, KeyError, ValueError, TypeError) as error:
             refusal = error
     raise refusal
+
+
+@cache
+def _sources(file: str) -> str:
+    """Return a digest of what a kernel may call: its own package and this one.
+
+    By itself numba compiles again when the file of a kernel changes, and not when one that it
+    calls does. A digest, unlike a date, stays the same when the package is installed again.
+    """
+    folders = dict.fromkeys(Path(path).parent for path in (file, __file__))
+    texts = [path.read_bytes() for folder in folders for path in sorted(folder.glob("*.py"))]
+    return hashlib.sha256(b"\0".join(texts)).hexdigest()
