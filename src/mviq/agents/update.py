@@ -198,8 +198,9 @@ class Trainer(OffPolicyAlgorithm):
         return [self._is_compilable(), *fingerprint(self.policy, self._modules)]
 
     def _is_compilable(self) -> bool:
-        """Return whether there are compiled loops for the target and the loss."""
+        """Return whether there are compiled loops for the replay, the target and the loss."""
         own = type(self).target is not Trainer.target or "target" in vars(self)
+        own |= isinstance(self.replay_buffer, Prioritized)
         simple = self.family.policy_method == "exact" and self.family.form != "naive_log"
         return simple and not own and self._loss in (huber, quantile_huber)
 

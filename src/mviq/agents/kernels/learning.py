@@ -105,7 +105,8 @@ def _loss(
     for i in range(target.shape[0]):
         for j in range(target.shape[1]):
             theta[i, j] = outcomes[j * count + actions[i], i]
-    loss = (quantile_huber if quantiles else huber)(theta, target, gradient)
+    given = theta, target, gradient
+    loss = quantile_huber(*given) if quantiles else huber(*given)
     slope[:] = 0
     for i in range(target.shape[0]):
         for j in range(target.shape[1]):
