@@ -98,7 +98,7 @@ class Dice(gym.Env):
 
 def test_the_quantiles_of_a_known_distribution_are_learnt():
     options = {"learning_rate": 0.01, "train_freq": 1, "policy_kwargs": {"net_arch": [32]}}
-    agent = made(IQMVI, Dice(), q=math.inf, munchausen_alpha=0.0, **options).learn(1500)
+    agent = made(IQMVI, Dice(), q=math.inf, munchausen_alpha=0.0, **options).learn(900)
     with torch.no_grad():
         found = agent.quantile_net(torch.ones(1, 1)).flatten()
     fractions = agent.quantile_net.midpoints
@@ -108,12 +108,12 @@ def test_the_quantiles_of_a_known_distribution_are_learnt():
 
 def test_two_steps_are_discounted_once_and_munchausen_widens_gaps():
     chain = TableMDP([[0.0, 0.0], [1.0, -1.0]], [[1, 1], [-1, -1]])
-    found = learnt(IQMVI, chain, gamma=0.8, q=math.inf, munchausen_alpha=0.0, updates=700)
+    found = learnt(IQMVI, chain, gamma=0.8, q=math.inf, munchausen_alpha=0.0, updates=500)
     torch.testing.assert_close(
         found, torch.tensor([[0.8, 0.8], [1.0, -1.0]]).double(), rtol=0, atol=0.05
     )
     bandit = TableMDP([[1.0, 0.5]], [[-1, -1]])
-    found = learnt(IQMVI, bandit, q=2.0, temperature=0.03, munchausen_alpha=0.5, updates=700)
+    found = learnt(IQMVI, bandit, q=2.0, temperature=0.03, munchausen_alpha=0.5, updates=500)
     torch.testing.assert_close(found, torch.tensor([[1.0, 0.0]]).double(), rtol=0, atol=0.05)
 
 

@@ -422,8 +422,10 @@ class WithMethod(Counting):
         return self.mask().astype(bool)
 
 
-@pytest.mark.parametrize("env", [Counting, WithMethod])
-@pytest.mark.parametrize("cls", [MVI, QRMVI, IQMVI])
+MASKED = [(Counting, MVI), (WithMethod, QRMVI), (Counting, IQMVI)]
+
+
+@pytest.mark.parametrize(("env", "cls"), MASKED)
 @pytest.mark.parametrize("acting", ["epsilon_greedy", "sample"])
 def test_masked_actions_are_never_taken_nor_learnt_from(env, cls, acting):
     masked = ActionMasks(env())

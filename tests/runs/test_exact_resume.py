@@ -53,6 +53,7 @@ CONFIGS = {
         head="dueling",
         fractions=(4, 8),
         prioritized_replay=(0.5, 0.4),
+        total_steps=400,
     ),
     "atari-sb3": atari("Breakout"),
     "atari-machado": atari(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mviq.messages import counted
 from mviq.progress import duration
-from mviq.runs.config import Config
+from mviq.runs.config import CRITICS, Config
 from mviq.runs.evaluation import TOGETHER
 from mviq.runs.session import CHECKPOINT_SECONDS
 from mviq.storage import json_bytes, write_durably
@@ -24,10 +24,10 @@ from mviq.studies.measuring import Measured
 from mviq.studies.process import environment
 
 COST = (
-    *("env", "critic", "network", "hidden", "n_quantiles", "batch_size", "train_every"),
+    *("env", "critic", "network", "hidden", "batch_size", "train_every", "prioritized_replay"),
     *("gradient_steps", "n_envs", "n_steps", "protocol", "backend", "threads", "device"),
     *("wrappers", "normalize", "features_extractor"),
-    *("fractions", "head", "prioritized_replay"),
+    *(name for critic in CRITICS.values() for name in critic.settings),
 )
 """The settings that determine the cost of a step; runs that share them are measured once."""
 LONGEST = 15.0  # seconds after which no further class is measured
