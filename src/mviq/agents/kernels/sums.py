@@ -5,22 +5,23 @@ A node is always the sum of its two children, so all bits of a tree follow from 
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from mviq.tsallis.kernels.compiling import compiled
 
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def sum_up(tree: Floats) -> None:
     """Write all sums, from the leaves to the root."""
     for node in range(tree.size // 2 - 1, 0, -1):
         tree[node] = tree[2 * node] + tree[2 * node + 1]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def set_leaves(tree: Floats, leaves: Integers, values: Floats) -> None:
     """Set leaves, one after the other, and the sums above them."""
     for k in range(leaves.size):
@@ -31,7 +32,7 @@ def set_leaves(tree: Floats, leaves: Integers, values: Floats) -> None:
             tree[node] = tree[2 * node] + tree[2 * node + 1]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def find_leaves(tree: Floats, places: Floats, leaves: Integers) -> None:
     """Write the leaves at which the running sum of all leaves passes places in [0, total).
 
