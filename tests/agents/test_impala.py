@@ -6,8 +6,11 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from mviq.agents import IQMVI, MVI, ImpalaCNN
+from mviq.agents import IQMVI, MVI, ImpalaCNN, PrioritizedFrameReplayBuffer
 from mviq.agents.impala import SpectralConv2d
+from mviq.runs import resolve
+from mviq.runs.building import build
+from mviq.tsallis.family import named
 from problems import Observed, made
 
 FRAMES = spaces.Box(0, 255, (4, 84, 84), np.uint8)
@@ -53,3 +56,16 @@ def test_the_target_network_becomes_a_copy_and_files_keep_it(cls, tmp_path):
     again = cls.load(tmp_path / "agent")
     again.policy.set_training_mode(False)
     torch.testing.assert_close(again.q_values(seen), agent.q_values(seen))
+
+
+def test_the_preset_of_btr_is_m_iqn_with_all_its_parts():
+    small = {"n_envs": 2, "buffer_size": 40, "batch_size": 4, "total_steps": 14, "eval_every": 0}
+    config = resolve("ALE/Pong-v5", "btr", algorithm="m-vi", learning_starts=8, **small)
+    agent = build(config).learn(config.total_steps)
+    assert type(agent) is IQMVI
+    assert agent._n_updates == 3
+    assert type(agent.replay_buffer) is PrioritizedFrameReplayBuffer
+    assert type(agent.quantile_net.features_extractor) is ImpalaCNN
+    assert agent.family == named("m-vi", temperature=0.03)
+    assert agent.family.clip == (-1, 0)
+    agent.env.close()
