@@ -57,7 +57,7 @@ def test_a_run_that_fails_or_diverges_does_not_stop_the_others(tmp_path, capsys)
     assert (failure.attempts, failure.when) == (1, None)
 
     again = f"mviq study run {directory.path} --retry-failed"
-    assert f"why: {directory.logs}; try again what failed: {again}\n" in shown.out
+    assert f"logs: {directory.logs}; to retry the failed runs: {again}\n" in shown.out
 
     config_file.unlink()
     assert run(file) == 1  # not by itself
