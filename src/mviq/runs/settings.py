@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from mviq.messages import one_line
+from mviq.messages import error_line, one_line
 from mviq.runs.config import Config, describe_type, fits
 from mviq.runs.presets import check_names, sources
 
@@ -79,7 +79,7 @@ def read_file(path: Path) -> dict[str, Any]:
         check_names(name for name in content if name != "given")
         return {name: convert(name, value) for name, value in content.items()}
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{path}: {error_line(error)}") from None
 
 
 def load(path: Path) -> dict[Any, Any]:

@@ -6,7 +6,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mviq.messages import did_you_mean
+from mviq.messages import did_you_mean, error_line
 from mviq.runs.config import fits
 from mviq.runs.presets import check_names
 from mviq.runs.settings import FIELDS, convert, load
@@ -32,7 +32,7 @@ def parse_file(path: Path, parse: Callable[[Mapping[Any, Any]], T]) -> T:
     try:
         return parse({"name": path.stem, **content})
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{path}: {error_line(error)}") from None
 
 
 def name_from(content: Mapping[Any, Any]) -> str:
