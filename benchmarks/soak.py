@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import yaml
@@ -89,18 +90,18 @@ def is_same(place: Path, directory: StudyDirectory, run) -> bool:
     return all((mine / x).read_bytes() == (theirs / x).read_bytes() for x in tables)
 
 
-def command(file: Path, *options: str, **how) -> subprocess.Popen:
+def command(file: Path, *options: str) -> subprocess.Popen:
     words = [sys.executable, "-m", "mviq", "study", "run", str(file), "--out", str(file.parent)]
     words += ["--no-estimate", "--quiet", *options]
     log = (file.parent / "log").open("ab")
     with log:
-        return subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True, **how)
+        return subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
 
 
 def session(file: Path, kind: str, rng: random.Random) -> None:
     """Start the study, disturb it after a while, and let it end."""
-    options, how, disturb = DISTURBANCES[kind]
-    study = command(file, *options, **how)
+    options, disturb = DISTURBANCES[kind]
+    study = command(file, *options)
     while study.poll() is None and not processes(str(file.parent)):
         time.sleep(0.1)
     time.sleep(rng.uniform(0, MOMENT))
@@ -136,19 +137,18 @@ def kill_the_study(study: subprocess.Popen, file: Path) -> None:
     study.kill()
 
 
-def let_be(study: subprocess.Popen, file: Path) -> None:
-    """The disk is disturbance enough."""
-
-
-def small_disk() -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
+def fill_the_disk(study: subprocess.Popen, file: Path) -> None:
+    """From now on, no run that has begun can write as much as a model."""
+    for pid in processes(str(file.parent)):
+        with suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (10_000, resource.RLIM_INFINITY))
 
 
 DISTURBANCES = {
-    "run killed": ((), {}, kill_a_run),
-    "study killed": ((), {}, kill_the_study),
-    "disk full": (("--retry-failed",), {"preexec_fn": small_disk}, let_be),
-    "worker of Ray lost": (("--engine", "ray", "--retry-failed"), {}, kill_a_run),
+    "run killed": ((), kill_a_run),
+    "study killed": ((), kill_the_study),
+    "disk full": (("--retry-failed",), fill_the_disk),
+    "worker of Ray lost": (("--engine", "ray", "--retry-failed"), kill_a_run),
 }
 
 

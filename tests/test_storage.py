@@ -1,5 +1,6 @@
 """Files are written whole or not at all, and nothing is overwritten by surprise."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -30,10 +31,10 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_rubbish(tmp_path, monkeyp
     (tmp_path / "a").write_bytes(b"old")
 
     def fail(self, target):
-        raise OSError("disk full")
+        raise OSError(errno.ENOSPC, "disk full")
 
     monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(OSError, match=f"disk full: '{tmp_path / 'a'}'"):
         write_files({"a": b"new"}, tmp_path, force=True)
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
     assert (tmp_path / "a").read_bytes() == b"old"

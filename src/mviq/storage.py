@@ -22,8 +22,10 @@ def appearing(path: Path) -> Iterator[Path]:
         yield partial
         sync(partial)
         partial.replace(path)
-    except BaseException:
+    except BaseException as error:
         partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno and error.filename is None:
+            error.filename = str(path)  # the error of a write does not say where
         raise
     sync(path.parent)
 
