@@ -6,6 +6,8 @@ import time
 import numpy as np
 import torch
 
+from mviq.processor import blas_threads_of_torch
+
 
 def fastest(work, repeats=10):
     """Return the shortest of some times, in seconds."""
@@ -50,16 +52,32 @@ def products(network, observation, batch, copies):
     return found
 
 
-def products_alone(agent, copies=2):
-    """Return the milliseconds of the products of an update, and their rate in GFLOP/s."""
-    policy = agent.policy
-    network = policy.q_net if hasattr(policy, "q_net") else policy.quantile_net
-    shapes = products(network, torch.as_tensor(agent.env.reset()), agent.batch_size, copies)
-    seconds = 0.0
-    for m, k, n in shapes:
-        a, b, out = torch.randn(m, k), torch.randn(k, n), torch.empty(m, n)
-        seconds += fastest(lambda a=a, b=b, out=out: torch.mm(a, b, out=out))
-    return 1e3 * seconds, sum(2 * m * k * n for m, k, n in shapes) / seconds / 1e9
+class Products:
+    """The matrix products of an update with its four steps, each by the faster of two BLAS."""
+
+    def __init__(self, agent, copies=2):
+        policy = agent.policy
+        network = policy.q_net if hasattr(policy, "q_net") else policy.quantile_net
+        shapes = products(network, torch.as_tensor(agent.env.reset()), agent.batch_size, copies)
+        self.flops = sum(2 * m * k * n for m, k, n in shapes)
+        with blas_threads_of_torch():
+            self.works = [faster(m, k, n) for m, k, n in shapes]
+
+    @blas_threads_of_torch()
+    def milliseconds(self, updates):
+        """Return the time of the processor for the products of one update."""
+        begun = time.process_time()
+        for _ in range(updates):
+            for work in self.works:
+                work()
+        return 1e3 * (time.process_time() - begun) / updates
+
+
+def faster(m, k, n):
+    """Return a product of matrices by PyTorch's BLAS or by NumPy's, whichever is faster."""
+    a, b, out = (np.ones(shape, np.float32) for shape in ((m, k), (k, n), (m, n)))
+    x, y, z = map(torch.from_numpy, (a, b, out))
+    return min(lambda: torch.mm(x, y, out=z), lambda: np.dot(a, b, out=out), key=fastest)
 
 
 def environment_alone(agent, steps=400):

@@ -32,7 +32,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from floor import environment_alone, gemm_rate, products_alone, replay_bytes
+from floor import Products, environment_alone, gemm_rate, replay_bytes
 from settings import LEARNING_STARTS, SETTINGS, Setting, contenders
 
 LEAST_WARM_UP = LEARNING_STARTS + 60  # so that a quick run measures updates too
@@ -47,7 +47,7 @@ class Result:
     setting: Setting
     times: dict[str, np.ndarray]
     replay: dict[str, float]
-    floor: float
+    products: np.ndarray
     rate: float
     environment: float
 
@@ -70,11 +70,13 @@ class Result:
 
     @property
     def above_products(self):
-        """Return the time of ours with q = 2, relative to its matrix products alone.
+        """Return the median time of ours with q = 2, relative to its matrix products alone."""
+        return float(np.median(self.times[self.ours("q = 2")] / self.products))
 
-        Both are the shortest seen, so that others at work on the machine disturb little.
-        """
-        return float(self.times[self.ours("q = 2")].min() / self.floor)
+    @property
+    def floor(self):
+        """Return the median milliseconds of the matrix products of an update."""
+        return float(np.median(self.products))
 
     def verdicts(self):
         """Return what was to be reached, in words, and whether it was."""
@@ -106,18 +108,20 @@ def measure(setting, rounds, scale, profile):
     updates = max(4, int(setting.updates * scale))
     for agent in agents.values():
         agent.learn(max(LEAST_WARM_UP, int(setting.warm_up * scale)))
-    times = np.empty((rounds, len(agents)))
+    ours = next(agent for name, agent in agents.items() if name.endswith("q = 2"))
+    times, products, alone = np.empty((rounds, len(agents))), Products(ours), np.empty(rounds)
     for i in range(rounds):
         times[i] = [milliseconds_per_update(agent, updates) for agent in agents.values()]
+        alone[i] = products.milliseconds(updates)
     columns = dict(zip(agents, times.T, strict=True))
     replay = {name: replay_bytes(agent.replay_buffer) / 1e6 for name, agent in agents.items()}
-    ours = next(agent for name, agent in agents.items() if name.endswith("q = 2"))
     if profile:
         profiler = cProfile.Profile()
         profiler.runcall(milliseconds_per_update, ours, updates)
         pstats.Stats(profiler).sort_stats("tottime").print_stats(25)
     environment = environment_alone(ours)
-    return Result(setting, columns, replay, *products_alone(ours), environment)
+    rate = products.flops / np.median(alone) / 1e6
+    return Result(setting, columns, replay, alone, rate, environment)
 
 
 def show(console, result):

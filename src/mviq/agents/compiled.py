@@ -11,7 +11,7 @@ shorter than the layer.
 import math
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
-from operator import is_not
+from operator import is_not, itemgetter
 from typing import Any, cast
 
 import numpy as np
@@ -39,6 +39,7 @@ _predict: Any = kernels.predict
 _any_global_hook: Any = _has_any_global_hook
 _POLICIES = (DQNPolicy, CnnPolicy, QRDQNPolicy, QuantileCnnPolicy)
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+_hooks = itemgetter(*_HOOKS)
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 _ADAM_EXTRAS = ("amsgrad", "capturable", "decoupled_weight_decay", "differentiable", "maximize")
 
@@ -135,10 +136,10 @@ class CompiledUpdate:
         """
         online, target = self.online, self.target
         rows: Any = online.prepare(batch.next_observations, batch.observations)[0].base
-        discounts = gamma if batch.discounts is None else batch.discounts
-        columns = batch.rewards, batch.dones, discounts
-        transitions = tuple(np.ravel(np.asarray(x, np.float32)) for x in columns)
-        actions = batch.actions.numpy().reshape(-1)
+        steps = batch.discounts
+        discounts = np.array([gamma], np.float32) if steps is None else _floats(steps)
+        transitions = _floats(batch.rewards), _floats(batch.dones), discounts
+        actions = _vector(batch.actions)
         group = optimizer.param_groups[0]
         adam = float(group["lr"]), *map(float, group["betas"]), float(group["eps"])
         asked = len(rows) if family.munchausen_alpha != 0 else len(actions)
@@ -197,6 +198,10 @@ def _no_moments(optimizer: Optimizer, weight: Tensor) -> dict[str, Tensor]:
 def _vector(x: Tensor) -> Array:
     array: Array = x.detach().numpy()
     return array.reshape(-1)
+
+
+def _floats(x: Tensor) -> Array:
+    return _vector(x).astype(np.float32, copy=False)
 
 
 def _matrix_and_vector(parameters: Sequence[Tensor]) -> tuple[Array, Array]:
@@ -344,13 +349,13 @@ def fingerprint(policy: BasePolicy, modules: Iterable[nn.Module]) -> list[Any]:
     """Return what stays the same while compiled networks, of these modules, are the policy's."""
     optimizer = policy.optimizer
     parts: list[Any] = [policy, optimizer, _is_plain_adam(optimizer), _any_global_hook()]
-    for module in modules:
-        own = vars(module)
-        parts += own.get("normalize_images"), len(own), any(map(own.__getitem__, _HOOKS))
-        parts += own["_modules"].values()
+    for own in map(vars, modules):
+        before, after, before_back, after_back = _hooks(own)
+        parts.append(bool(before or after or before_back or after_back))
+        parts += len(own), own.get("normalize_images"), *own["_modules"].values()
         for buffer in own["_buffers"].values():
             parts.append(buffer if buffer is None else buffer._version)
         for weight in own["_parameters"].values():
             if weight is not None:
-                parts += id(weight), weight.data_ptr(), weight.requires_grad, _is_hooked(weight)
+                parts += weight.data_ptr(), weight.requires_grad, _is_hooked(weight), id(weight)
     return parts

@@ -70,21 +70,20 @@ class TransitionReplayBuffer(_LeanBuffer):
         if env is not None:
             return super()._get_samples(batch_inds, env)
         chosen = batch_inds * self.n_envs
-        chosen += np.random.randint(0, high=self.n_envs, size=len(batch_inds))  # noqa: NPY002
-        stored = self.observations, self.next_observations, self.actions
-        shapes = [(len(chosen), *array.shape[2:]) for array in stored]
-        found = [np.empty(shape, x.dtype) for shape, x in zip(shapes, stored, strict=True)]
-        numbers = (self.rewards.reshape(-1), self.dones.reshape(-1), self.timeouts.reshape(-1))
-        rewards, dones = np.empty((2, len(chosen), 1), np.float32)
-        ends = self.buffer_size * self.n_envs, len(chosen)
-        whole, part = (
-            tuple(x.reshape(rows, -1).view(np.uint8) for x in arrays)
-            for rows, arrays in zip(ends, (stored, found), strict=True)
-        )
+        if self.n_envs > 1:  # of one there is nothing to draw
+            chosen += np.random.randint(0, high=self.n_envs, size=len(batch_inds))  # noqa: NPY002
+        stored, size = (self.observations, self.next_observations, self.actions), len(chosen)
+        found = [np.empty((size, *x.shape[2:]), x.dtype) for x in stored]
+        rewards, dones = np.empty((2, size, 1), np.float32)
+        whole = tuple(x.reshape(len(x) * self.n_envs, -1).view(np.uint8) for x in stored)
+        part = tuple(x.reshape(size, -1).view(np.uint8) for x in found)
+        numbers = (x.reshape(-1) for x in (self.rewards, self.dones, self.timeouts))
         kernels.gather(whole, *numbers, chosen, part, rewards, dones)
         observations, following, actions = found
-        arrays = observations, actions, following, dones, rewards
-        return ReplayBufferSamples(*(torch.from_numpy(x).to(self.device) for x in arrays))
+        arrays = map(torch.from_numpy, (observations, actions, following, dones, rewards))
+        if self.device.type != "cpu":
+            arrays = (x.to(self.device) for x in arrays)
+        return ReplayBufferSamples(*arrays)
 
 
 def is_array(space: spaces.Space[Any]) -> bool:
