@@ -15,6 +15,7 @@ from mviq import envs
 from mviq.agents import MVI, QRMVI, FrameReplayBuffer, MinAtarCNN
 
 LEARNING_STARTS = 100
+REJAX = "rejax DQN"
 
 
 class Screens(gym.Env):
@@ -150,6 +151,10 @@ def contenders(setting):
         from sbx import DQN as SBX
 
         agents["SBX DQN"] = build(SBX)
+    if scalar and setting.policy == "MlpPolicy" and find_spec("rejax"):
+        from rejax_peer import Rejax
+
+        agents[REJAX] = Rejax(**TABLE_1, hidden=FC["net_arch"])
     for name, family in FAMILIES.items():
         cls = MVI if scalar else QRMVI
         agents[f"{cls.__name__} {name}"] = build(cls, **family, **setting.ours)

@@ -9,7 +9,8 @@ numbers that processors are slow with, as they have in all but the first seconds
 
     python benchmarks/throughput.py [--quick] [--profile] [--markdown] [SETTING ...]
 
-SBX's DQN takes part where it is installed (pip install sbx-rl) and the network is an MLP.
+SBX's and rejax's DQN take part in the first setting where they are installed, by
+pip install 'mviq[bench]'.
 """
 
 import argparse
@@ -33,10 +34,11 @@ from rich.console import Console
 from rich.table import Table
 
 from floor import Products, environment_alone, gemm_rate, replay_bytes
-from settings import LEARNING_STARTS, SETTINGS, Setting, contenders
+from settings import LEARNING_STARTS, REJAX, SETTINGS, Setting, contenders
 
 LEAST_WARM_UP = LEARNING_STARTS + 60  # so that a quick run measures updates too
 COLUMNS = "agent", "ms/update", "steps/s", "vs peer", "quartiles", "vs q = ∞", "replay MB"
+AGAINST_REJAX = 1.05
 DEARER = {"q = 2": 1.1, "q = 3": 1.2}  # what they may cost, against q = ∞
 
 
@@ -87,6 +89,10 @@ class Result:
         found = [(f"q = 2 at least {goal:g}× {self.peer}: {gain:.2f}×", gain >= goal)]
         said = f"q = 2 at most {most:g}× of its products: {self.above_products:.2f}×"
         found.append((said, self.above_products <= most))
+        if REJAX in self.times:
+            gain = np.median(self.times[REJAX] / self.times[self.ours("q = ∞, α = 0")])
+            said = f"q = ∞, α = 0 at least {AGAINST_REJAX:g}× {REJAX}: {gain:.2f}×"
+            found.append((said, gain >= AGAINST_REJAX))
         for family, most in DEARER.items():
             cost = self.cost(self.ours(family))
             found.append((f"{family} at most {most:g}× of q = ∞: {cost:.2f}×", cost <= most))
@@ -208,7 +214,8 @@ def main():
     warnings.filterwarnings("ignore")
     console = Console(width=110, stderr=arguments.markdown)
     facts = machine()
-    console.print(f"{facts}\nSBX DQN is {'' if find_spec('sbx') else 'not '}installed\n")
+    peers = [peer for peer in ("sbx", "rejax") if find_spec(peer)]
+    console.print(f"{facts}\npeers besides those: {', '.join(peers) or 'none installed'}\n")
     rounds, scale = (5, 0.3) if arguments.quick else (15, 1.0)
     results = []
     for name in arguments.settings or SETTINGS:
