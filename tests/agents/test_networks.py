@@ -394,3 +394,10 @@ def test_values_at_s_are_looked_at_too():
     agent.replay_buffer.observations[:] = 1e9  # and the following observations as they were
     with pytest.raises(DivergenceError, match="an action value of the target network"):
         agent.train(1, 8)
+
+
+def test_an_action_that_the_network_does_not_know_is_refused():
+    agent = made(MVI, NUMBERS, learning_starts=20).learn(40)
+    agent.replay_buffer.actions[:] = 7
+    with pytest.raises(IndexError, match="an action of the batch is none that the network knows"):
+        agent.train(1, 8)

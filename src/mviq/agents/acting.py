@@ -15,6 +15,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 from torch import Tensor
 
 from mviq.agents.arguments import Acting
+from mviq.agents.compiled import CompiledNetwork
 from mviq.agents.networks import AutogradNetwork, has_mask
 from mviq.agents.targets import mean_outcome
 from mviq.agents.update import Trainer
@@ -87,6 +88,8 @@ class Actor(Trainer):
             return self._sample_by_policy(learning_starts, n_envs)
         if self.num_timesteps < learning_starts or self._explores():
             actions = np.array([self.action_space.sample() for _ in range(n_envs)])
+        elif isinstance(self._online, CompiledNetwork) and self.acting == "epsilon_greedy":
+            actions = self._online.greedy(self._last_obs)  # type: ignore[arg-type]
         else:
             outcomes = self._online.predict(*self._online.prepare(self._last_obs))
             actions = self._choose(mean_outcome(*outcomes))

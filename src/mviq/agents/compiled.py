@@ -10,7 +10,6 @@ shorter than the layer.
 
 import math
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, pairwise
 from operator import is_not, itemgetter
 from typing import Any, cast
 
@@ -68,25 +67,29 @@ class CompiledNetwork:
         self.rooms: dict[int, Room] = {}
 
     def prepare(self, *batches: Any) -> Sequence[Array]:
-        """Return every batch as rows of floats, all in one piece of memory."""
-        ends = list(accumulate(map(len, batches), initial=0))
-        together = np.empty((ends[-1], self.numbers), np.float32)
-        parts = [together[begin:end] for begin, end in pairwise(ends)]
-        for part, batch in zip(parts, batches, strict=True):
-            x = batch.numpy() if isinstance(batch, Tensor) else batch
-            x = x.astype(np.float32) if x.dtype == np.float16 else x  # which numba does not know
-            rows = np.ascontiguousarray(x).reshape(part.shape)
-            kernels.prepare(rows, self.divisor, part)
-        return parts
+        return [self.write(x, np.empty((len(x), self.numbers), np.float32)) for x in batches]
+
+    def write(self, batch: Any, rows: Array) -> Array:
+        """Write observations as rows of floats."""
+        x = batch.numpy() if isinstance(batch, Tensor) else batch
+        x = x.astype(np.float32) if x.dtype == np.float16 else x  # which numba does not know
+        kernels.prepare(np.ascontiguousarray(x).reshape(rows.shape), self.divisor, rows)
+        return rows
 
     def predict(self, *prepared: Array) -> Sequence[Tensor]:
-        return [self._predict(rows) for rows in prepared]
+        return [torch.from_numpy(self._predict(rows)[0]) for rows in prepared]
 
-    def _predict(self, rows: Array) -> Tensor:
-        nonzero, *room, _ = self.room(len(rows))
-        outcomes = np.empty((len(rows), self.sizes[-1]), np.float32)
-        _predict(rows, nonzero, self.window, self.arrays, tuple(room), outcomes)
-        return torch.from_numpy(outcomes.reshape(-1, *self.shape))
+    def greedy(self, observations: Array) -> Array:
+        """Return the best actions."""
+        return self._predict(*self.prepare(observations))[1]
+
+    def _predict(self, rows: Array) -> tuple[Array, Array]:
+        nonzero, columns, outputs, _ = self.room(len(rows))
+        outcomes = np.empty((len(rows), *self.shape), np.float32)
+        best = np.zeros(len(rows), np.int64)
+        room = columns, outputs
+        _predict(rows, nonzero, self.window, self.arrays, room, outcomes, best)
+        return outcomes, best
 
     def room(self, rows: int) -> Room:
         """Return memory for so many observations, used again."""
@@ -135,16 +138,19 @@ class CompiledUpdate:
         If one of the first three is bad nothing is changed.
         """
         online, target = self.online, self.target
-        rows: Any = online.prepare(batch.next_observations, batch.observations)[0].base
+        size = len(batch.actions)
+        rows = np.empty((2 * size, online.numbers), np.float32)
+        online.write(batch.next_observations, rows[:size])
+        online.write(batch.observations, rows[size:])
         steps = batch.discounts
         discounts = np.array([gamma], np.float32) if steps is None else _floats(steps)
         transitions = _floats(batch.rewards), _floats(batch.dones), discounts
         actions = _vector(batch.actions)
         group = optimizer.param_groups[0]
         adam = float(group["lr"]), *map(float, group["betas"]), float(group["eps"])
-        asked = len(rows) if family.munchausen_alpha != 0 else len(actions)
+        asked = len(rows) if family.munchausen_alpha != 0 else size
         _, *room, _ = target.room(asked)
-        _, *own_room = online.room(len(actions))
+        _, *own_room = online.room(size)
         found: tuple[float, float, float, float] = _update(
             (rows, online.room(len(rows))[0], actions, transitions),
             online.window,

@@ -77,13 +77,12 @@ class TransitionReplayBuffer(_LeanBuffer):
         rewards, dones = np.empty((2, size, 1), np.float32)
         whole = tuple(x.reshape(len(x) * self.n_envs, -1).view(np.uint8) for x in stored)
         part = tuple(x.reshape(size, -1).view(np.uint8) for x in found)
-        numbers = (x.reshape(-1) for x in (self.rewards, self.dones, self.timeouts))
+        numbers = (self.rewards.reshape(-1), self.dones.reshape(-1), self.timeouts.reshape(-1))
         kernels.gather(whole, *numbers, chosen, part, rewards, dones)
         observations, following, actions = found
         arrays = map(torch.from_numpy, (observations, actions, following, dones, rewards))
-        if self.device.type != "cpu":
-            arrays = (x.to(self.device) for x in arrays)
-        return ReplayBufferSamples(*arrays)
+        on_cpu = self.device.type == "cpu"
+        return ReplayBufferSamples(*(x if on_cpu else x.to(self.device) for x in arrays))
 
 
 def is_array(space: spaces.Space[Any]) -> bool:

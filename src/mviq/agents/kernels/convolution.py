@@ -88,7 +88,9 @@ def convolve(
     """Write W * x + b, or its positive part, as (filters × places, batch)."""
     filters, seen = weight.shape
     taps = np.zeros((seen, padded(filters)), np.float32)
-    taps[:, :filters] = weight.T
+    for f in range(filters):
+        for tap in range(seen):
+            taps[tap, f] = weight[f, tap]
     room[:] = 0
     _add_up(boards, nonzero, window, taps, room, True)
     places = y.shape[0] // filters
@@ -117,7 +119,9 @@ def convolution_gradient(
             for b in range(boards.shape[0]):
                 room[b, p * taps.shape[1] + f] = slope[f * places + p, b]
     _add_up(boards, nonzero, window, taps, room, False)
-    gradient[:] = taps[:, :filters].T
+    for f in range(filters):
+        for tap in range(seen):
+            gradient[f, tap] = taps[tap, f]
 
 
 @compiled_with()

@@ -24,15 +24,22 @@ def predict(
     network: Network,
     room: tuple[Floats, Layers],
     outcomes: Floats,
+    best: NDArray[np.int64],
 ) -> None:
-    """Write what a network makes of observations, one row for each."""
+    """Write what a network makes of observations (batch, samples, actions) and the best actions."""
     if window[0] > 0:
         find_nonzero(rows, *nonzero)
     forward(rows, nonzero, window, network, *room)
-    last = room[1][-1]
-    for i in range(outcomes.shape[0]):
-        for k in range(outcomes.shape[1]):
-            outcomes[i, k] = last[k, i]
+    last, (batch, samples, count) = room[1][-1], outcomes.shape
+    for i in range(batch):
+        most = -math.inf
+        for a in range(count):
+            total = 0.0
+            for j in range(samples):
+                outcomes[i, j, a] = last[j * count + a, i]
+                total += outcomes[i, j, a]
+            if total > most:
+                most, best[i] = total, a
 
 
 @compiled_with()
@@ -58,8 +65,9 @@ def update(
     rows, nonzero, actions, transitions = batch
     family, (value_limit, norm_limit), adam_numbers = numbers
     size, count = actions.size, target_room[1][-1].shape[0] // samples
-    if not (np.all(actions >= 0) and np.all(actions < count)):
-        raise IndexError("an action of the batch is none that the network knows")
+    for i in range(size):
+        if not 0 <= actions[i] < count:
+            raise IndexError("an action of the batch is none that the network knows")
     if window[0] > 0:
         find_nonzero(rows, *nonzero)
     asked = rows if family[3] != 0 else rows[:size]
@@ -84,15 +92,13 @@ def update(
 @compiled_with()
 def _beyond(z: Floats, limit: float) -> float:
     """Return an |z| that is NaN, infinite or beyond a limit, or else 0."""
-    most, count = np.float32(min(limit, _LARGEST)), 0
-    for i in range(z.shape[0]):
-        for j in range(z.shape[1]):
-            count += int(not abs(z[i, j]) <= most)
-    if count > 0:
-        for size in np.abs(z).flat:
-            if not size <= most:
-                return float(size)
-    return 0.0
+    numbers, most, count = z.reshape(-1), np.float32(min(limit, _LARGEST)), 0
+    for i in range(numbers.size):
+        count += int(not abs(numbers[i]) <= most)
+    i = 0
+    while count > 0 and abs(numbers[i]) <= most:
+        i += 1
+    return float(abs(numbers[i])) if count > 0 else 0.0
 
 
 @compiled_with()
@@ -102,16 +108,18 @@ def _loss(
     """Write the gradient of the loss with respect to the outcomes; return it and the mean of θ."""
     count = outcomes.shape[0] // target.shape[1]
     theta, gradient = np.empty_like(target), np.empty_like(target)
+    total = 0.0
     for i in range(target.shape[0]):
         for j in range(target.shape[1]):
             theta[i, j] = outcomes[j * count + actions[i], i]
+            total += theta[i, j]
     given = theta, target, gradient
     loss = quantile_huber(*given) if quantiles else huber(*given)
     slope[:] = 0
     for i in range(target.shape[0]):
         for j in range(target.shape[1]):
             slope[j * count + actions[i], i] = gradient[i, j]
-    return loss, theta.mean()
+    return loss, total / target.size
 
 
 @compiled_with()

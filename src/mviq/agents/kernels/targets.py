@@ -37,16 +37,17 @@ def bellman(
     bonus = np.float32(entropy_weight * temperature)
     for i in range(batch):
         discount = discounts[i if discounts.size > 1 else 0] * (np.float32(1) - terminated[i])
-        for j in range(samples):
-            mean = value[i] if samples == 1 else np.float32(0)
-            for a in range(count if samples > 1 else 0):
-                mean += policy[i, a] * outcomes[j * count + a, i]
-            target[i, j] = rewards[i] + discount * (mean + bonus * entropy[i])
+        reward = rewards[i]
         if alpha != 0:
             k = batch + i
             term = q_values[k, actions[i]] - value[k]
             term = max(term - logarithmic * temperature * entropy[k], least)
-            target[i] += np.float32(alpha * min(max(term, low), high))
+            reward += np.float32(alpha * min(max(term, low), high))
+        for j in range(samples):
+            mean = value[i] if samples == 1 else np.float32(0)
+            for a in range(count if samples > 1 else 0):
+                mean += policy[i, a] * outcomes[j * count + a, i]
+            target[i, j] = reward + discount * (mean + bonus * entropy[i])
 
 
 @compiled_with()
@@ -68,7 +69,7 @@ def _evaluate(
     for i in range(states):
         for a in range(count):
             q_values[i, a] = totals[a, i] / (outcomes.shape[0] // count)
-    prior, index, scale = policy[:, :0], np.array([q]), np.array([temperature])
+    prior, index, scale = policy[:, :0], np.full(1, q), np.full(1, temperature)
     action, scratch = np.empty(count, np.int64), np.empty((3, count))
     solve_rows(q_values, index, scale, prior, policy, entropy, value, action, scratch)
     evaluate_rows(q_values, policy, temperature, entropy, value)

@@ -1,6 +1,7 @@
 """One compiled loop over the rows: the policy, its normaliser and entropy, without temporaries."""
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,7 @@ def solve_rows(
         top, mass, good_row = _maximum(values, prior, row)
         good &= good_row
         lowest = _lowest_candidate(top, mass, index, scale)
-        count = 0
+        count: Any = np.int64(0)  # 0 is a type of its own: all would be compiled twice
         for a in range(actions):
             policy[row, a] = 0.0
             if values[row, a] >= lowest:
