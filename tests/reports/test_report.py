@@ -88,13 +88,18 @@ def test_intervals_end_where_a_return_must(tmp_path):
     assert report(tmp_path / "other", elsewhere).cells[0].number.high > 500
 
 
-def test_two_statistics_that_point_in_different_directions_are_told(tmp_path):
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [((9, 9, 9, 400, 400), True), ((9, 10, 10, 10, 10), False)],
+    ids=["higher mean, worse runs", "the same mean, worse runs"],
+)
+def test_two_statistics_that_point_in_different_directions_are_told(ends, told, tmp_path):
     scores = {
         ("DQN", ENV): [curve(end) for end in (10, 10, 10, 10, 10)],
-        ("MVI(2)", ENV): [curve(end) for end in (9, 9, 9, 400, 400)],
+        ("MVI(2)", ENV): [curve(end) for end in ends],
     }
     said = " ".join(report(tmp_path, scores, baseline="DQN").conclusion.sentences)
-    assert "The two point in different directions" in said
+    assert ("The two point in different directions" in said) == told
 
 
 def test_the_final_score_is_the_mean_of_the_last_points(tmp_path):

@@ -47,7 +47,8 @@ def conclude(comparison: Comparison, summary: Summary) -> Conclusion:
     difference = _difference(comparison, leader, second)
     decided, why = _decided(difference, _fewest(summary, leader, second))
     lead = f"Its lead over {second}, the next, is {with_interval(difference, signed)}; {why}"
-    sentences = (own, lead, *_chance(comparison, summary, leader))
+    above = heights[leader].estimate > heights.get(str(comparison.baseline), UNKNOWN).estimate
+    sentences = (own, lead, *_chance(comparison, summary, leader, above))
     headline = f"{leader} scores highest" if decided else f"{leader} is ahead, but not clearly"
     if difference.estimate == 0:
         headline = f"{leader} and {second} are level"
@@ -81,14 +82,15 @@ def _decided(difference: Interval, fewest: int) -> tuple[bool, str]:
     return False, "the interval includes zero: these runs do not decide which is better."
 
 
-def _chance(comparison: Comparison, summary: Summary, leader: str) -> list[str]:
+def _chance(comparison: Comparison, summary: Summary, leader: str, above: bool) -> list[str]:
+    """Compare the leader, perhaps above the baseline by its mean, with the baseline by its runs."""
     rows = [row for row in summary.chances if row.algorithm == leader]
     sentences = [
         f"A run of {leader} is better than one of the baseline, {comparison.baseline}, with "
         f"probability {with_interval(row)}."
         for row in rows
     ]
-    if any(row.estimate < 0.5 for row in rows):
+    if above and any(row.estimate < 0.5 for row in rows):
         sentences.append(
             "The two point in different directions: the interquartile mean is higher, yet most "
             "runs are worse, so a few environments or runs make the difference."
