@@ -95,8 +95,8 @@ def test_intervals_end_where_a_return_must(tmp_path):
 )
 def test_two_statistics_that_point_in_different_directions_are_told(ends, told, tmp_path):
     scores = {
+        ("MVI(2)", ENV): [curve(end) for end in ends],  # first, and so first among equals
         ("DQN", ENV): [curve(end) for end in (10, 10, 10, 10, 10)],
-        ("MVI(2)", ENV): [curve(end) for end in ends],
     }
     said = " ".join(report(tmp_path, scores, baseline="DQN").conclusion.sentences)
     assert ("The two point in different directions" in said) == told
