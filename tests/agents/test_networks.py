@@ -17,7 +17,9 @@ from torch import nn
 from mviq.agents import MVI, QRMVI, DivergenceError, MinAtarCNN, RescaledExtractor
 from mviq.agents.compiled import CompiledNetwork, _window
 from mviq.agents.kernels.convolution import convolution_gradient, convolve, find_nonzero, padded
+from mviq.agents.losses import huber
 from mviq.agents.networks import AutogradNetwork, PlainNetwork
+from mviq.tsallis import Family
 from problems import Observed
 
 NUMBERS = spaces.Box(-1, 1, (2, 3), np.float32)
@@ -291,11 +293,23 @@ def freeze(agent):
     agent.q_net.q_net[0].weight.requires_grad_(False)
 
 
+def leave_out_biases(agent):
+    agent.max_grad_norm = 0.01
+    for network in (agent.q_net, agent.q_net_target):
+        network.q_net[0].bias = network.q_net[-1].bias = None
+
+
+def give_a_target_network(agent):
+    agent.q_net_target = copy.deepcopy(agent.q_net_target)
+    agent.q_net_target.q_net[-1].bias.data += 1
+
+
 @pytest.mark.parametrize(
     "prepare",
     [
         *(replace_head, give_new_weights, hook_forward, hook_tensor),
         *(override_forward, normalise_weights, freeze),
+        *(leave_out_biases, give_a_target_network),
     ],
 )
 def test_what_is_changed_in_a_network_counts_as_in_dqn(prepare):
@@ -334,6 +348,34 @@ def test_changes_in_the_middle_of_learning_are_noticed():
         agent = made(kind, NUMBERS, **options).learn(150, callback=Swap())
         weights.append(torch.cat([w.detach().flatten() for w in agent.policy.parameters()]))
     assert (weights[0] - weights[1]).abs().max() < 1e-4
+
+
+def test_a_family_of_ones_own_is_asked():
+    class Doubled(Family):
+        def bootstrap(self, at):
+            return 2 * super().bootstrap(at)
+
+    agent = made(MVI, NUMBERS, learning_starts=20).learn(40)
+    assert agent._compiled is not None
+    agent.family = Doubled()
+    agent.train(1, 8)
+    assert agent._compiled is None
+
+
+def test_what_the_optimiser_does_not_have_stays():
+    agent = made(MVI, NUMBERS, learning_starts=20)
+    agent.policy.optimizer = torch.optim.Adam(agent.q_net.q_net[-1].parameters())
+    before = agent.q_net.q_net[0].weight.clone()
+    agent.learn(60)
+    assert torch.equal(agent.q_net.q_net[0].weight, before)
+
+
+def test_another_loss_is_noticed():
+    agent = made(QRMVI, NUMBERS, policy_kwargs={"n_quantiles": 8}, learning_starts=20).learn(40)
+    assert agent._compiled.quantiles
+    agent._loss = huber
+    agent.train(1, 8)
+    assert not agent._compiled.quantiles
 
 
 def test_hooks_of_the_optimiser_are_called():

@@ -211,10 +211,9 @@ def _floats(x: Tensor) -> Array:
 
 
 def _matrix_and_vector(parameters: Sequence[Tensor]) -> tuple[Array, Array]:
-    """Return the weights as a matrix and the biases as a vector, zeros if there are none."""
-    weight, *bias = (parameter.detach().numpy() for parameter in parameters)
-    matrix = weight.reshape(len(weight), -1)
-    return matrix, bias[0] if bias else np.zeros(len(matrix), np.float32)
+    """Return the weights as a matrix and the biases as a vector."""
+    weight, bias = (parameter.detach().numpy() for parameter in parameters)
+    return weight.reshape(len(weight), -1), bias
 
 
 def _window(module: nn.Module, shape: Any) -> tuple[tuple[Any, ...], int]:
@@ -252,11 +251,13 @@ def make_networks(
 
     They are compiled only where the update is, too.
     """
-    if not is_untouched(policy) or not all(map(_is_known, networks)):
+    own = set(networks) <= set(policy.modules())
+    if not (own and is_untouched(policy) and all(map(_is_known, networks))):
         return [AutogradNetwork(network, shape) for network in networks]
     modules = [_parts([network.features_extractor, _head(network)]) for network in networks]
     layers = [_layers(parts) for parts in modules]
-    if compiled and _is_plain_adam(policy.optimizer) and all(layers):
+    learnt = set(networks[0].parameters()) <= set(policy.optimizer.param_groups[0]["params"])
+    if compiled and learnt and _is_plain_adam(policy.optimizer) and all(layers):
         pairs = zip(layers, networks, strict=True)
         return [CompiledNetwork(x or [], network, shape) for x, network in pairs]
     return [
@@ -292,7 +293,8 @@ def _layers(modules: Iterable[nn.Module]) -> list[Layer] | None:
     """Return modules as layers, or None if one of them has no compiled form."""
     layers: list[Layer] = []
     for module in modules:
-        if type(module) is nn.Linear or (not layers and _is_small_convolution(module)):
+        dense = type(module) is nn.Linear
+        if (dense or (not layers and _is_small_convolution(module))) and module.bias is not None:
             layers.append(Layer(cast(Any, module)))
         elif type(module) is nn.ReLU and layers and not layers[-1].relu:
             layers[-1].relu = True

@@ -195,12 +195,14 @@ class Trainer(OffPolicyAlgorithm):
             self._make_networks()
 
     def _state_of_networks(self) -> list[Any]:
-        return [self._is_compilable(), *fingerprint(self.policy, self._modules)]
+        chosen = self._is_compilable(), self._loss, *self._networks()
+        return [*chosen, *fingerprint(self.policy, self._modules)]
 
     def _is_compilable(self) -> bool:
         """Return whether there are compiled loops for the replay, the target and the loss."""
         own = type(self).target is not Trainer.target or "target" in vars(self)
         own |= isinstance(self.replay_buffer, Prioritized)
+        own |= type(self.family) is not Family
         simple = self.family.policy_method == "exact" and self.family.form != "naive_log"
         return simple and not own and self._loss in (huber, quantile_huber)
 
