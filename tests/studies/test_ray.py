@@ -124,6 +124,7 @@ def test_wrong_options(options, message, tmp_path, capsys):
 def test_the_missing_extra_is_named(tmp_path, monkeypatch, capsys):
     engine = importlib.import_module("mviq.studies.ray_engine")
     monkeypatch.setattr(engine, "find_spec", lambda name: None)
+    monkeypatch.delitem(sys.modules, "ray", raising=False)  # another test may have imported it
     assert main(["study", "run", str(write_study(tmp_path)), "--engine", "ray"]) == 2
     assert capsys.readouterr().err.endswith("needs an extra: pip install 'mviq[ray]'\n")
     assert "ray" not in sys.modules
