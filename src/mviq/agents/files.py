@@ -214,9 +214,8 @@ def _check_room(model: Any) -> None:
     shapes = get_obs_shape(space)
     parts = shapes.values() if isinstance(shapes, dict) else [shapes]
     numbers = sum(math.prod(shape) for shape in parts)
-    if issubclass(
-        model.replay_buffer_class or ReplayBuffer, FrameReplayBuffer
-    ):  # which keeps every frame once
+    kind = model.replay_buffer_class or ReplayBuffer
+    if issubclass(kind, FrameReplayBuffer):  # which keeps every frame once
         numbers //= max(space.shape[0], 1)
     size = getattr(space.dtype, "itemsize", 1)  # of a dictionary nothing is known
     needed = model.buffer_size * numbers * size
