@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 
 from mviq.env_families import family_of
+from mviq.paper.artefacts import ARTEFACTS
+from mviq.paper.reproduction import ANSWERS
 from mviq.reports.comparison import ReportChoices, compare
 from mviq.reports.numbers import percent, shown, with_interval
 from mviq.reports.reading import load_study
 from mviq.reports.stability import stability
 from mviq.reports.statistics import interval, mean
+from mviq.reports.summary_tables import by_environment
 from mviq.runs.directory import RunDirectory
 from mviq.studies.study_directory import StudyDirectory
 
@@ -99,20 +102,53 @@ def form_table(name):
     return "\n".join(rows) + "\n"
 
 
+def scores_table(name):
+    """Return the final scores of a study, a row for each environment."""
+    comparison = stored(name)
+    labels = comparison.study.labels
+    scores = {(row.env, row.label): with_interval(row.number) for row in by_environment(comparison)}
+    rows = [("environment", *labels), ("---",) * (1 + len(labels))]
+    for env in comparison.study.envs:
+        rows.append((env, *(scores[env, label] for label in labels)))
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def verdict_table(name):
+    """Return what an artefact of the paper finds in a stored study."""
+    study, _, artefact = name.partition(": ")
+    made = ARTEFACTS[artefact].make(load_study(ROOT / "results" / study))
+    rows = [("claim", "where", "measured", "verdict"), ("---",) * 4]
+    rows += [(one.claim, one.where, one.measured, ANSWERS[one.holds]) for one in made.findings]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+VERDICTS = {
+    "sweep-night": ("sweep",),
+    "minatar": ("fig7", "fig5", "fig4"),
+    "minatar-q-night": ("minatar-q",),
+}
 TABLES = {
     "when-q-helps: temperatures": (temperature_table, "docs/when-q-helps.md"),
     "when-q-helps: forms": (form_table, "docs/when-q-helps.md"),
     "cartpole-table1": (paper_table, "docs/paper.md"),
     "general-cartpole": (general_table, "docs/presets.md"),
     "general": (general_table, "docs/presets.md"),
+    **dict.fromkeys(VERDICTS, (scores_table, "docs/results.md")),
+    **{
+        f"{name}: {artefact}": (verdict_table, "docs/results.md")
+        for name, artefacts in VERDICTS.items()
+        for artefact in artefacts
+    },
 }
 
 
 def is_whole(name):
     """Return whether all planned runs of a stored study are there; a table waits for the last."""
-    study = StudyDirectory(ROOT / "results" / name)
-    if not study.path.is_dir():  # a table of another kind
+    study = StudyDirectory(ROOT / "results" / name.partition(":")[0])
+    if study.path.name == "when-q-helps":  # no study, but one file
         return True
+    if not study.path.is_dir():
+        return False
     planned = {run.run for run in study.plan().runs}
     return planned <= {path.name for path in study.runs.glob("*")}
 

@@ -90,6 +90,12 @@ def _blas_libraries() -> list[Any]:
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
+def blas_names() -> list[str]:
+    """Return the libraries that multiply matrices, with their kernels: they round differently."""
+    found = {f"{b.internal_api} {b.version} for {b.architecture}" for b in _blas_libraries()}
+    return sorted(found) + ["MKL in PyTorch"] * torch.backends.mkl.is_available()
+
+
 def do_without_dynamo() -> None:
     """Keep optimisers from importing ``torch._dynamo``, which takes longer than all else.
 

@@ -86,6 +86,9 @@ def test_intervals_end_where_a_return_must(tmp_path):
     assert numbers(found, "DQN", "mean")[1:] == RETURNS
     elsewhere = {("DQN", "Elsewhere-v0"): [curve(0.0), curve(500.0)]}
     assert report(tmp_path / "other", elsewhere).cells[0].number.high > 500
+    said = report(tmp_path / "said", elsewhere, returns={"Elsewhere-v0": (-1.0, 600.0)})
+    assert (said.cells[0].number.low, said.cells[0].number.high) == (-1.0, 600.0)
+    assert numbers(said, "DQN", "mean")[1:] == (-1.0, 600.0)
 
 
 @pytest.mark.parametrize(

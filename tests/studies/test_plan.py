@@ -65,6 +65,15 @@ def test_toml_is_as_good(tmp_path):
     assert study.seeds == (3, 1)
 
 
+def test_possible_returns_are_kept_with_the_plan(tmp_path):
+    returns = {"CartPole-v1": [0, 500], "Mine-v0": [0, math.inf]}
+    study = study_from({"name": "it", "environments": ["CartPole-v1"], "returns": returns})
+    assert study_from(yaml.safe_load(study_yaml(study))) == study
+    directory = StudyDirectory(tmp_path)
+    directory.settle(study_yaml(study), expand(study))
+    assert directory.plan().returns == {"CartPole-v1": (0, 500), "Mine-v0": (0, math.inf)}
+
+
 def test_a_key_that_stands_twice_is_named(tmp_path):
     file = tmp_path / "twice.yaml"
     file.write_text("environments: [CartPole-v1]\nseeds: 2\nsettings: {}\nseeds: 3\n")
@@ -199,6 +208,10 @@ def test_a_list_of_runs():
         ({"budget": {"step": 2}}, "budget has no key 'step'; did you mean steps?"),
         ({"budget": {"hours": "two"}}, "budget.hours must be a number, got 'two'"),
         ({"budget": {"steps": -1}}, "budget.steps must be above 0, got -1"),
+        ({"returns": 500}, "returns must be as 'CartPole-v1: [0, 500]', got 500"),
+        ({"returns": {"A-v0": [1]}}, r"returns: A-v0 must be [lowest, highest], got [1]"),
+        ({"returns": {"A-v0": [1, 0]}}, r"returns: A-v0 must be [lowest, highest], got [1, 0]"),
+        ({"returns": {"A-v0": ["x", 0]}}, "returns: A-v0 must be a number, got 'x'"),
     ],
 )
 def test_mistakes_are_one_line(content, message):

@@ -158,7 +158,7 @@ def compare(study: StudyData, choices: ReportChoices) -> Comparison:
         labels=labels,
         ranked=ranked,
         shared=shared,
-        scale=scale_of(kept, finals),
+        scale=scale_of(kept, finals, [study.returns_of(env) for env in kept]),
         baseline=baseline,
         left_out=tuple(outside),
         notes=(

@@ -8,7 +8,6 @@ import numpy as np
 
 from mviq.arrays import Floats
 from mviq.drawing.panels import FigureData, Panel, Series
-from mviq.env_families import family_of
 from mviq.reports.comparison import FEW_RUNS, Comparison, Environment, Which, gather, thinned
 from mviq.reports.reading import SCORES
 from mviq.reports.statistics import curve_interval, interquartile_mean, mean
@@ -51,7 +50,9 @@ def learning_curves(comparison: Comparison) -> FigureData | None:
             environment.env,
             "agent steps",
             title,
-            _means(environment, comparison.choices.seed, family_of(environment.env).returns),
+            _means(
+                environment, comparison.choices.seed, comparison.study.returns_of(environment.env)
+            ),
         )
         for environment in comparison.environments
     )

@@ -40,7 +40,7 @@ def systems(study: StudyData) -> dict[str, str]:
 def hardware(study: StudyData) -> str:
     """Return on what the runs were done, in a few words; empty if no run says so."""
     found = systems(study)
-    parts = {"cpu": "{}", "processor": "{}", "cores": "{} cores", "gpus": "GPU {}"}
+    parts = {"cpu": "{}", "processor": "{}", "blas": "{}", "cores": "{} cores", "gpus": "GPU {}"}
     said = {name: found.get(name, "") for name in parts}
     known = {name: value for name, value in said.items() if value not in ("", "none", "None")}
     return ", ".join(parts[name].format(value) for name, value in known.items())

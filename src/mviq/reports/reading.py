@@ -1,12 +1,13 @@
 """Reads the data of a report from a study, a directory of runs or a single run."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mviq.env_families import family_of
 from mviq.reports.labels import labels_of
 from mviq.reports.statistics import RunCurve
 from mviq.runs.directory import RunDirectory, find_run
@@ -89,10 +90,16 @@ class StudyData:
     description: str
     baseline: str | None
     runs: tuple[Run, ...]
+    returns: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """The possible returns of environments, where the study says them."""
 
     labels = property(lambda self: tuple(dict.fromkeys(run.label for run in self.runs)))
     envs = property(lambda self: tuple(dict.fromkeys(run.env for run in self.runs)))
     seeds = property(lambda self: tuple(sorted({run.seed for run in self.runs})))
+
+    def returns_of(self, env: str) -> tuple[float, float]:
+        """Return between which numbers the returns of an environment must be."""
+        return self.returns.get(env, family_of(env).returns)
 
     def select(self, label: str, env: str) -> tuple[Run, ...]:
         """Return the runs of one label in one environment."""
@@ -119,7 +126,7 @@ def _load_planned(study: StudyDirectory) -> StudyData:
     if not plan.runs:
         raise ValueError(f"{study.plan_file} plans no runs")
     runs = tuple(_planned_run(study, planned) for planned in plan.runs)
-    return StudyData(plan.name, plan.description, plan.baseline, runs)
+    return StudyData(plan.name, plan.description, plan.baseline, runs, plan.returns)
 
 
 def _planned_run(study: StudyDirectory, planned: PlannedRun) -> Run:

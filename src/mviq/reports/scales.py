@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mviq.arrays import Floats
-from mviq.env_families import family_of, reference_of
+from mviq.env_families import reference_of
 from mviq.reports.statistics import normalised
 
 
@@ -29,20 +29,24 @@ class Scale:
         return normalised(scores, self.low, self.high)
 
 
-def scale_of(envs: Sequence[str], finals: Sequence[Floats]) -> Scale:
-    """Return the scale for some environments, given the final scores of all runs in each.
+def scale_of(
+    envs: Sequence[str], finals: Sequence[Floats], returns: Sequence[tuple[float, float]]
+) -> Scale:
+    """Return the scale for environments, given the final scores of all runs and what is possible.
 
-    >>> scale_of(["CartPole-v1"], [np.array([20.0, 500.0])]).unit
+    >>> pole, any_return = (0.0, 500.0), (-np.inf, np.inf)
+    >>> scale_of(["CartPole-v1"], [np.array([20.0, 500.0])], [pole]).unit
     'return'
-    >>> scale_of(["CartPole-v1", "Acrobot-v1"], [np.array([20.0, 500.0]), np.array([-90.0])]).low
+    >>> both = [np.array([20.0, 500.0]), np.array([-90.0])]
+    >>> scale_of(["CartPole-v1", "Acrobot-v1"], both, [pole, any_return]).low
     array([ 20. , -90.5])
-    >>> scale_of(["ALE/Pong-v5"], [np.array([3.0])]).high
+    >>> scale_of(["ALE/Pong-v5"], [np.array([3.0])], [any_return]).high
     array([14.6])
     """
-    returns = np.array([family_of(env).returns for env in envs]).reshape(-1, 2)
+    possible = np.array(returns).reshape(-1, 2)
 
     def scale(unit: str, why: str, low: Floats, high: Floats, target: bool = False) -> Scale:
-        ends = ((returns.T - low) / (high - low)).mean(axis=1) if envs else (-np.inf, np.inf)
+        ends = ((possible.T - low) / (high - low)).mean(axis=1) if envs else (-np.inf, np.inf)
         return Scale(unit, why, low, high, target, (float(ends[0]), float(ends[1])))
 
     references = [reference for env in envs if (reference := reference_of(env)) is not None]

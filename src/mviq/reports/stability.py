@@ -11,7 +11,6 @@ import numpy as np
 
 from mviq.arrays import Floats
 from mviq.drawing.panels import csv_bytes
-from mviq.env_families import family_of
 from mviq.reports.comparison import Comparison, Environment, counts
 from mviq.reports.numbers import UNKNOWN
 from mviq.reports.statistics import Interval, interval, mean
@@ -85,7 +84,7 @@ def _row(
         solved=solved,
         runs=len(ended),
         diverged=sum(run.status == "diverged" for run in ended),
-        late=_mean(late, seed=seed, bounds=family_of(environment.env).returns),
+        late=_mean(late, seed=seed, bounds=comparison.study.returns_of(environment.env)),
         share=_mean((late >= solved).astype(float), seed=seed, bounds=(0, 1)),
         succeeded=int((~np.isnan(worst)).sum()),
         worst=float(np.nanmin(worst)) if np.isfinite(worst).any() else np.nan,

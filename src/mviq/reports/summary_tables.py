@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mviq.drawing.panels import csv_bytes
-from mviq.env_families import family_of
 from mviq.reports.comparison import Comparison
 from mviq.reports.numbers import UNKNOWN
 from mviq.reports.statistics import (
@@ -102,7 +101,9 @@ def by_environment(comparison: Comparison) -> tuple[EnvironmentScore, ...]:
         EnvironmentScore(
             label,
             env,
-            interval(mean, own[:, None], seed=choices.seed, bounds=family_of(env).returns),
+            interval(
+                mean, own[:, None], seed=choices.seed, bounds=comparison.study.returns_of(env)
+            ),
         )
         for label, env, own in scores
     )

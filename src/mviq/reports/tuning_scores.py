@@ -37,4 +37,4 @@ def unit_of(search: Search) -> str:
 def _scale(search: Search) -> tuple[list[str], Scale]:
     """Return the environments of a search, and their scale."""
     envs = [str(env["env"]) for env in search.study.environments]
-    return envs, scale_of(envs, [np.zeros(1)] * len(envs))
+    return envs, scale_of(envs, [np.zeros(1)] * len(envs), [(-np.inf, np.inf)] * len(envs))

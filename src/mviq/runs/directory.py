@@ -171,6 +171,8 @@ def system() -> dict[str, Any]:
     """Return the versions and the hardware that results can depend on."""
     import torch
 
+    from mviq.processor import blas_names
+
     devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return {
         "commit": _commit(),
@@ -180,6 +182,7 @@ def system() -> dict[str, Any]:
         "machine": platform.machine(),
         "processor": torch.backends.cpu.get_cpu_capability(),
         "cpu": _cpu_model(),
+        "blas": blas_names(),
         "cores": os.cpu_count(),
         "gpus": devices,
     }
@@ -240,5 +243,5 @@ def write_system(directory: RunDirectory) -> list[str]:
 
 def _that_matters(system: dict[str, Any]) -> dict[str, Any]:
     """Return what results depend on to the last bit."""
-    hardware = {name: system.get(name) for name in ("processor", "cpu", "python")}
+    hardware = {name: system.get(name) for name in ("processor", "cpu", "blas", "python")}
     return {**system.get("versions", {}), **hardware}

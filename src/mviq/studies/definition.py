@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mviq.runs.settings import convert
+
 Settings = Mapping[str, Any]
 
 
@@ -50,6 +52,21 @@ class Study:
     settings: Settings = field(default_factory=dict)
     grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     budget: Budget = Budget()
+    returns: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """The lowest and highest possible return of environments that are not known to mviq."""
+
+
+def returns_from(content: Any) -> dict[str, Any]:
+    """Return the bounds of returns by environment; raise ``ValueError`` for anything else."""
+    if not isinstance(content, Mapping):
+        raise ValueError(f"returns must be as 'CartPole-v1: [0, 500]', got {content!r}")
+    found = {}
+    for env, ends in content.items():
+        pair = ends if isinstance(ends, list | tuple) else ()
+        found[str(env)] = tuple(convert(f"returns: {env}", end, float) for end in pair)
+        if len(pair) != 2 or not found[str(env)][0] < found[str(env)][1]:
+            raise ValueError(f"returns: {env} must be [lowest, highest], got {ends!r}")
+    return found
 
 
 def study_yaml(study: Study) -> str:
@@ -69,6 +86,7 @@ def study_yaml(study: Study) -> str:
         "seeds": study.seeds,
         "settings": study.settings,
         "grid": study.grid,
+        "returns": study.returns,
         "budget": {name: x for name, x in vars(study.budget).items() if x is not None},
     }
     given = {name: plain(value) for name, value in content.items() if value not in ("", None)}

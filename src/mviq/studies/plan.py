@@ -29,7 +29,7 @@ def expand(study: Study) -> Plan:
     labels = list(dict.fromkeys(run.label for run in runs))
     if study.baseline is not None and study.baseline not in labels:
         raise ValueError(f"baseline must be one of {', '.join(labels)}, got {study.baseline!r}")
-    return Plan(study.name, study.description, study.baseline, runs)
+    return Plan(study.name, study.description, study.baseline, runs, study.returns)
 
 
 def matching_runs(plan: Plan, patterns: Collection[str]) -> list[PlannedRun]:

@@ -4,7 +4,8 @@ Reports use it, so nothing here imports torch.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from mviq.runs.directory import LockedDirectory, RunDirectory
 from mviq.runs.presets import check_names
 from mviq.runs.settings import convert
 from mviq.storage import json_bytes, write_durably
-from mviq.studies.definition import Settings
+from mviq.studies.definition import Settings, returns_from
 
 FORMAT = 1
 
@@ -44,6 +45,8 @@ class Plan:
     baseline: str | None
     """The label that improvements are measured against."""
     runs: tuple[PlannedRun, ...]
+    returns: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """The possible returns of environments, where the study says them."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,8 @@ def _read_plan(content: Any) -> Plan:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"format must be {FORMAT}")
     plan = _fields(content, name=str, description=str, baseline=str | None, runs=list)
-    return Plan(**{**plan, "runs": tuple(map(_read_run, plan["runs"]))})
+    returns = returns_from(content.get("returns", {}))
+    return Plan(**{**plan, "runs": tuple(map(_read_run, plan["runs"])), "returns": returns})
 
 
 def _read_run(content: Any) -> PlannedRun:

@@ -10,11 +10,11 @@ from mviq.messages import did_you_mean, error_line
 from mviq.runs.config import fits
 from mviq.runs.presets import check_names
 from mviq.runs.settings import FIELDS, convert, load
-from mviq.studies.definition import Budget, Entry, Settings, Study
+from mviq.studies.definition import Budget, Entry, Settings, Study, returns_from
 
 KEYS = (
     *("name", "description", "baseline", "environments", "algorithms", "seeds", "settings"),
-    *("grid", "runs", "budget"),
+    *("grid", "runs", "budget", "returns"),
 )
 MOST_RUNS = 100_000  # of a study: more is a typing error
 T = TypeVar("T")
@@ -61,6 +61,7 @@ def study_from(content: Mapping[Any, Any]) -> Study:
         settings=_settings("settings", given.get("settings", {})),
         grid=_grid(given.get("grid", {})),
         budget=_budget(given.get("budget", {})),
+        returns=returns_from(given.get("returns", {})),
     )
     _check_together(study)
     return study

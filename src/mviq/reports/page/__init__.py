@@ -100,7 +100,10 @@ def _context(report: Report) -> dict[str, Any]:
 def _caption(report: Report) -> str:
     scale, baseline = report.comparison.scale, report.comparison.baseline
     against = f" The baseline is {baseline}." if report.summary.chances else ""
-    title = f"Final scores: {scale.unit}, with 95 % intervals in brackets."
+    title = (
+        f"Final scores: {scale.unit}. In brackets: 95 % intervals over seeds by the bootstrap, "
+        "widened for few runs and never beyond the returns that are possible."
+    )
     few = len(report.comparison.shared) == 1 and max(row.runs for row in report.summary.rows) < 4
     same = " With fewer than 4 runs the interquartile mean is the mean." if few else ""
     return f"{title} {scale.explanation}{same}{against}"
