@@ -93,7 +93,7 @@ def _blas_libraries() -> list[Any]:
 def blas_names() -> list[str]:
     """Return the libraries that multiply matrices, with their kernels: they round differently."""
     found = {f"{b.internal_api} {b.version} for {b.architecture}" for b in _blas_libraries()}
-    return sorted(found) + ["MKL in PyTorch"] * torch.backends.mkl.is_available()
+    return sorted(found) + ["MKL in PyTorch"] * torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
 
 
 def do_without_dynamo() -> None:
