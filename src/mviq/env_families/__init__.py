@@ -41,7 +41,9 @@ MINATAR_GAMES = {
     "Seaquest": "seaquest",
     "SpaceInvaders": "space_invaders",
 }
-STEP_LIMIT = 27_000  # Atari's usual 108 000 frames at four frames a step; the games have none
+# The games have no limit but Freeway, 2500 steps. In Seaquest an agent that hides is safe for long:
+# with Atari's limit of 27 000 steps most of a study would be spent on watching such agents.
+STEP_LIMIT = 5_000
 MINATAR = EnvFamily(
     "MinAtar/",
     "minatar",
