@@ -292,9 +292,10 @@ def _check_together(config: Config) -> None:
     pictures = config.network == "mlp" or config.normalize in ("none", "rewards")
     _require(config, "normalize", pictures, f"none or rewards for network {config.network}")
 
-    for name in ("fractions", "head"):
-        used = config.critic == "implicit" or getattr(config, name) in (None, "none")
-        _require(config, name, used, f"none for the {config.critic} critic")
+    for name in sorted({name for critic in CRITICS.values() for name in critic.settings}):
+        used = name in (*CRITICS[config.critic].settings, *AT_LEAST_ONE)  # which are never none
+        unused = getattr(config, name) in (None, "none")
+        _require(config, name, used or unused, f"none for the {config.critic} critic")
 
     named(config.algorithm, **family_fields(config))
     size = config.buffer_size
