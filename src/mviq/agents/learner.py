@@ -189,6 +189,8 @@ class Learner(Trainer):
         except BaseException as error:
             self.status = _ENDINGS.get(type(error), "failed")
             raise
+        finally:
+            self._postponed = False
         done = self.num_timesteps >= self._total_timesteps
         self.status = "finished" if done else "stopped"
         return self

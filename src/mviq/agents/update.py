@@ -53,6 +53,7 @@ class Trainer(OffPolicyAlgorithm):
     _modules: Sequence[nn.Module] = ()
     _fingerprint: Any = None
     _replayed: Any = None  # observations of the last update that was diagnosed
+    _postponed = False  # whether the next rollout makes the updates that ``learn`` asks for
 
     @abstractmethod
     def _follow_schedules(self) -> None:
@@ -64,6 +65,9 @@ class Trainer(OffPolicyAlgorithm):
 
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
         """Make some updates from replayed transitions."""
+        if self._postponed:
+            self._postponed = False
+            return
         self._choose_networks()
         if isinstance(self._online, AutogradNetwork):
             self.policy.set_training_mode(True)

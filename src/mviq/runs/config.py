@@ -124,8 +124,9 @@ class Config:
         "where they are below 1, others stay), or one number each as 2.4,5,1,6"
     )
     protocol: Literal["sb3", "machado"] = option("Atari: sb3 (life loss) or machado (sticky)")
-    backend: Literal["wrappers", "vector"] = option(
-        "Atari: wrappers (resumes exactly) or vector (ale-py's, faster; resumes with a new episode)"
+    backend: Literal["wrappers", "vector", "overlap"] = option(
+        "Atari: wrappers (resumes exactly), vector (ale-py's, faster; resumes with a new episode) "
+        "or overlap (vector, and updates are made while the emulators work)"
     )
 
     wrappers: tuple[str, ...] = option(
