@@ -90,6 +90,17 @@ def test_the_same_seed_is_the_same_run_in_one_piece_or_two(cls):
     assert not torch.equal(weights(once), weights(learnt(200, overlaps=False, cls=cls)))
 
 
+def test_the_same_seed_is_the_same_run_with_emulators():
+    found = []
+    for _ in range(2):
+        env = envs.make("ALE/Pong-v5", 4, seed=0, protocol="machado", backend="overlap")
+        agent = made(MVI, env, "CnnPolicy", learning_starts=8, train_freq=1, batch_size=4)
+        found.append(weights(agent.learn(48)))
+        env.close()
+    assert agent._n_updates == 9
+    assert torch.equal(*found)
+
+
 @pytest.mark.parametrize(("gradient_steps", "updates"), [(0, 0), (-1, 8), (3, 6)])
 def test_as_many_updates_as_without(gradient_steps, updates):
     agent = learnt(52, gradient_steps=gradient_steps)
