@@ -30,13 +30,16 @@ def products(network, observation, batch, copies):
 
     ``copies`` says for how many batches of states the target network is asked.
     """
-    found = [product for product, _ in 4 * forward_products(network, observation)]
-    network.sampling = True  # in an update an implicit critic has other fractions
-    for (places, k, n), inside in forward_products(network, observation):
+    acting = learning = forward_products(network, observation)
+    if hasattr(network, "sampling"):  # an implicit critic has other fractions in an update
+        network.sampling = True
+        learning = forward_products(network, observation)
+        network.sampling = False
+    found = [product for product, _ in 4 * acting]
+    for (places, k, n), inside in learning:
         rows = batch * places
         found += [(copies * rows, k, n), (rows, k, n), (k, rows, n)]
         found += [(rows, n, k)] if inside else []
-    network.sampling = False
     return found
 
 
