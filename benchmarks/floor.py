@@ -30,25 +30,32 @@ def products(network, observation, batch, copies):
 
     ``copies`` says for how many batches of states the target network is asked.
     """
-    shapes = []
+    acting = learning = forward_products(network, observation)
+    if hasattr(network, "sampling"):  # an implicit critic has other fractions in an update
+        network.sampling = True
+        learning = forward_products(network, observation)
+        network.sampling = False
+    found = [product for product, _ in 4 * acting]
+    for (places, k, n), inside in learning:
+        rows = batch * places
+        found += [(copies * rows, k, n), (rows, k, n), (k, rows, n)]
+        found += [(rows, n, k)] if inside else []
+    return found
+
+
+def forward_products(network, observation):
+    """Return the (m, k, n) of the products for one state, and whether each input has a gradient."""
+    found = []
 
     def note(module, inputs, output):
-        if isinstance(module, torch.nn.Linear):
-            shapes.append((1, module.in_features, module.out_features))
-        elif isinstance(module, torch.nn.Conv2d):
-            places = output.shape[-2] * output.shape[-1]
-            shapes.append((places, math.prod(module.weight.shape[1:]), module.out_channels))
+        if isinstance(module, torch.nn.Linear | torch.nn.Conv2d):
+            n, k = len(module.weight), math.prod(module.weight.shape[1:])
+            found.append(((output.numel() // n, k, n), inputs[0].requires_grad))
 
     hooks = [m.register_forward_hook(note) for m in network.modules()]
-    with torch.no_grad():
-        network(observation)
+    network(observation)
     for hook in hooks:
         hook.remove()
-    found = []
-    for i, (places, k, n) in enumerate(shapes):
-        rows = batch * places
-        found += [(copies * rows, k, n), (rows, k, n), (k, rows, n)] + 4 * [(places, k, n)]
-        found += [(rows, n, k)] if i else []  # nobody asks for the gradient of the input
     return found
 
 

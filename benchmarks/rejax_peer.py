@@ -1,4 +1,4 @@
-"""rejax's DQN on Table 1: a peer whose environments and updates are one compiled loop."""
+"""rejax's DQN and IQN on Table 1: peers whose environments and updates are one compiled loop."""
 
 import os
 
@@ -7,9 +7,11 @@ os.environ.setdefault(
 )
 
 import jax
+import rejax
 from flax import linen
-from rejax import DQN
-from rejax.networks import DiscreteQNetwork, EpsilonGreedyPolicy
+from jax import numpy as jnp
+from rejax.algos import iqn
+from rejax.networks import MLP, DiscreteQNetwork, EpsilonGreedyPolicy, ImplicitQuantileNetwork
 
 
 class Rejax:
@@ -17,20 +19,7 @@ class Rejax:
 
     replay_buffer = None
 
-    def __init__(self, batch_size, buffer_size, learning_rate, target_update_interval, hidden):
-        algorithm = DQN.create(
-            env="CartPole-v1",
-            num_envs=4,
-            batch_size=batch_size,
-            buffer_size=buffer_size,
-            learning_rate=learning_rate,
-            target_update_freq=target_update_interval,
-            fill_buffer=0,
-            ddqn=False,
-        )
-        layers = {"hidden_layer_sizes": tuple(hidden), "activation": linen.relu}
-        agent = EpsilonGreedyPolicy(DiscreteQNetwork)(action_dim=2, **layers)
-        algorithm = algorithm.replace(agent=agent)
+    def __init__(self, algorithm):
         self.state, self._n_updates = algorithm.init_state(jax.random.PRNGKey(0)), 0
         self.iterate = jax.jit(
             lambda state, number: jax.lax.fori_loop(
@@ -42,3 +31,45 @@ class Rejax:
         """Make an update for every four steps."""
         self.state = jax.block_until_ready(self.iterate(self.state, steps // 4))
         self._n_updates += steps // 4
+
+
+class OurNetwork(ImplicitQuantileNetwork):
+    """rejax's network with 64 cosines as ours, and as many samples for s' as its target has."""
+
+    @linen.compact
+    def __call__(self, obs, rng):
+        """Return an outcome for each action at a random fraction, and the fraction."""
+        features = MLP(self.hidden_layer_sizes, self.activation)(obs)
+        fractions = jax.random.uniform(rng, (len(obs),))
+        cosines = jnp.cos(jnp.pi * jnp.outer(fractions, jnp.arange(64)))
+        x = features * linen.relu(linen.Dense(features.shape[-1])(cosines))
+        return linen.Dense(self.action_dim)(linen.relu(linen.Dense(64)(x))), fractions
+
+    def best_action(self, obs, rng, num_samples=8):
+        """Return greedy actions."""
+        return super().best_action(obs, rng, num_samples)
+
+
+def dqn(hidden, **options):
+    """Return rejax's DQN."""
+    layers = {"hidden_layer_sizes": tuple(hidden), "activation": linen.relu}
+    agent = EpsilonGreedyPolicy(DiscreteQNetwork)(action_dim=2, **layers)
+    return Rejax(_create(rejax.DQN, ddqn=False, **options).replace(agent=agent))
+
+
+def implicit(hidden, fractions, **options):
+    """Return rejax's IQN with our network."""
+    layers = {"hidden_layer_sizes": tuple(hidden), "activation": linen.relu}
+    agent = iqn.EpsilonGreedyPolicy(OurNetwork)(action_dim=2, **layers)
+    samples = {"num_tau_samples": fractions, "num_tau_prime_samples": fractions}
+    return Rejax(_create(rejax.IQN, **samples, **options).replace(agent=agent))
+
+
+def _create(algorithm, target_update_interval, **options):
+    return algorithm.create(
+        env="CartPole-v1",
+        num_envs=4,
+        target_update_freq=target_update_interval,
+        fill_buffer=0,
+        **options,
+    )

@@ -1,4 +1,4 @@
-"""The four settings of the throughput benchmark, with and without emulator, and who takes part."""
+"""The settings of the throughput benchmark, and who takes part."""
 
 import math
 from collections.abc import Callable
@@ -10,12 +10,13 @@ import numpy as np
 from gymnasium import spaces
 from sb3_contrib import QRDQN
 from stable_baselines3 import DQN
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, create_mlp
+from torch import nn
 
 from mviq import envs
-from mviq.agents import MVI, QRMVI, FrameReplayBuffer, MinAtarCNN
+from mviq.agents import IQMVI, MVI, QRMVI, FrameReplayBuffer, MinAtarCNN
 
 LEARNING_STARTS = 100
-REJAX = "rejax DQN"
 
 
 class Screens(gym.Env):
@@ -43,6 +44,18 @@ class Screens(gym.Env):
         return self._next(), float(action == 0), False, self.time == 500, {}
 
 
+class Layers(BaseFeaturesExtractor):
+    """Two layers of 512 as features: what an implicit critic multiplies by its cosines."""
+
+    def __init__(self, space):
+        super().__init__(space, 512)
+        self.layers = nn.Sequential(*create_mlp(space.shape[0], 0, [512, 512]))
+
+    def forward(self, observations):
+        """Return the features."""
+        return self.layers(observations)
+
+
 @dataclass(frozen=True)
 class Setting:
     """A problem, its network, and what is to be reached, if anything is.
@@ -52,6 +65,7 @@ class Setting:
     """
 
     title: str
+    agent: type
     peer: type
     env: Callable[[], object]
     policy: str
@@ -61,6 +75,7 @@ class Setting:
     most: tuple[float, float] = (math.inf, math.inf)
     updates: int = 100
     warm_up: int = 4000
+    rejax: Callable[[], object] | None = None
 
 
 FC = {"net_arch": [512, 512]}
@@ -70,19 +85,38 @@ MINATAR = {"batch_size": 32, "buffer_size": 100_000, "target_update_interval": 1
 ATARI = {"batch_size": 32, "buffer_size": 4_000, "target_update_interval": 8000}
 FRAMES = {"replay_buffer_class": FrameReplayBuffer}
 CNN = {"features_extractor_class": MinAtarCNN, "net_arch": []}
+IMPLICIT = {"features_extractor_class": Layers, "net_arch": [64]}
+
+
+def rejax_dqn():
+    """Return rejax's DQN on Table 1."""
+    from rejax_peer import dqn
+
+    return dqn(FC["net_arch"], **TABLE_1)
+
+
+def rejax_iqn():
+    """Return rejax's IQN with the network and the fractions of ours."""
+    from rejax_peer import implicit
+
+    return implicit(FC["net_arch"], 8, **TABLE_1)
+
 
 SETTINGS = {
     "scalar": Setting(
         "Table 1, scalar: CartPole, FC512-512, batch 128",
+        MVI,
         DQN,
         lambda: "CartPole-v1",
         "MlpPolicy",
         TABLE_1 | {"policy_kwargs": FC},
         goal=(1.4, 1.4),
         most=(1.2, 1.5),
+        rejax=rejax_dqn,
     ),
     "quantile": Setting(
         "Table 1 with 200 quantiles",
+        QRMVI,
         QRDQN,
         lambda: "CartPole-v1",
         "MlpPolicy",
@@ -92,8 +126,20 @@ SETTINGS = {
         updates=20,
         warm_up=1000,
     ),
+    "implicit": Setting(
+        "Table 1 with 8 implicit quantiles: FC512-512 × cosines, FC64; the peer's are fixed",
+        IQMVI,
+        QRDQN,
+        lambda: "CartPole-v1",
+        "MlpPolicy",
+        TABLE_1 | {"policy_kwargs": IMPLICIT | {"n_quantiles": 8}},
+        updates=20,
+        warm_up=1000,
+        rejax=rejax_iqn,
+    ),
     "minatar": Setting(
         "MinAtar Breakout, conv 16 3×3, FC128, batch 32",
+        MVI,
         DQN,
         lambda: envs.make("MinAtar/Breakout-v1"),
         "CnnPolicy",
@@ -104,6 +150,7 @@ SETTINGS = {
     ),
     "atari": Setting(
         "Atari's shape without emulator: Nature CNN, 200 quantiles, batch 32",
+        QRMVI,
         QRDQN,
         Screens,
         "CnnPolicy",
@@ -116,6 +163,7 @@ SETTINGS = {
     ),
     "emulator": Setting(
         "Atari with emulator: Breakout by the sb3 protocol, Nature CNN, 200 quantiles, batch 32",
+        QRMVI,
         QRDQN,
         lambda: envs.make("ALE/Breakout-v5"),
         "CnnPolicy",
@@ -151,11 +199,8 @@ def contenders(setting):
         from sbx import DQN as SBX
 
         agents["SBX DQN"] = build(SBX)
-    if scalar and setting.policy == "MlpPolicy" and find_spec("rejax"):
-        from rejax_peer import Rejax
-
-        agents[REJAX] = Rejax(**TABLE_1, hidden=FC["net_arch"])
+    if setting.rejax and find_spec("rejax"):
+        agents["rejax DQN" if scalar else "rejax IQN"] = setting.rejax()
     for name, family in FAMILIES.items():
-        cls = MVI if scalar else QRMVI
-        agents[f"{cls.__name__} {name}"] = build(cls, **family, **setting.ours)
+        agents[f"{setting.agent.__name__} {name}"] = build(setting.agent, **family, **setting.ours)
     return agents

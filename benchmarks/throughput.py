@@ -9,8 +9,8 @@ numbers that processors are slow with, as they have in all but the first seconds
 
     python benchmarks/throughput.py [--quick] [--profile] [--markdown] [SETTING ...]
 
-SBX's and rejax's DQN take part in the first setting where they are installed, by
-pip install 'mviq[bench]'.
+SBX's and rejax's DQN take part in the first setting, and rejax's IQN in that of the implicit
+critic, where they are installed, by pip install 'mviq[bench]'.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from rich.console import Console
 from rich.table import Table
 
 from floor import Products, environment_alone, gemm_rate, replay_bytes
-from settings import LEARNING_STARTS, REJAX, SETTINGS, Setting, contenders
+from settings import LEARNING_STARTS, SETTINGS, Setting, contenders
 
 LEAST_WARM_UP = LEARNING_STARTS + 60  # so that a quick run measures updates too
 COLUMNS = "agent", "ms/update", "steps/s", "vs peer", "quartiles", "vs q = ∞", "replay MB"
@@ -76,6 +76,13 @@ class Result:
         return float(np.median(self.times[self.ours("q = 2")] / self.products))
 
     @property
+    def against_rejax(self):
+        """Return how often ours with q = ∞, α = 0 is as fast as rejax's, if that takes part."""
+        ours = self.times[self.ours("q = ∞, α = 0")]
+        peers = {name: values for name, values in self.times.items() if name.startswith("rejax")}
+        return {name: float(np.median(values / ours)) for name, values in peers.items()}
+
+    @property
     def floor(self):
         """Return the median milliseconds of the matrix products of an update."""
         return float(np.median(self.products))
@@ -89,9 +96,8 @@ class Result:
         found = [(f"q = 2 at least {goal:g}× {self.peer}: {gain:.2f}×", gain >= goal)]
         said = f"q = 2 at most {most:g}× of its products: {self.above_products:.2f}×"
         found.append((said, self.above_products <= most))
-        if REJAX in self.times:
-            gain = np.median(self.times[REJAX] / self.times[self.ours("q = ∞, α = 0")])
-            said = f"q = ∞, α = 0 at least {AGAINST_REJAX:g}× {REJAX}: {gain:.2f}×"
+        for name, gain in self.against_rejax.items():
+            said = f"q = ∞, α = 0 at least {AGAINST_REJAX:g}× {name}: {gain:.2f}×"
             found.append((said, gain >= AGAINST_REJAX))
         for family, most in DEARER.items():
             cost = self.cost(self.ours(family))
@@ -149,6 +155,9 @@ def show(console, result):
     share = f"{100 * result.environment / ours:.0f} % of our time, "
     share += f"{100 * result.environment / peer:.0f} % of the peer's"
     console.print(f"four steps of the environment alone: {result.environment:.2f} ms, {share}")
+    console.print(f"q = 2 relative to its products: {result.above_products:.2f}")
+    for name, gain in result.against_rejax.items():
+        console.print(f"q = ∞, α = 0 relative to {name}: {gain:.2f}×")
     for said, reached in result.verdicts():
         console.print(f"{said}, {'reached' if reached else 'NOT reached'}")
     console.print()

@@ -1,12 +1,14 @@
 """The tables of choices agree with what else names the same choices."""
 
 import inspect
+import re
 import tomllib
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
+import mviq
 from mviq import agents
 from mviq.choices import GENERATORS
 from mviq.env_families import ATARI, FAMILIES, MINATAR, OTHER, family_of, reference_of
@@ -62,6 +64,17 @@ def test_a_critic_names_its_agent_and_its_settings():
         *get_args(agents.Agent)
     }
     assert all(FIELDS.keys() >= set(critic.settings) for critic in CRITICS.values())
+
+
+def test_the_newest_critic_network_and_replay_are_named_in_four_files_besides_their_own():
+    """They measure what another one costs; docs/architecture.md says which files."""
+    own = {"agents/iqmvi.py", "agents/impala.py", "agents/prioritized.py"}
+    shared = {"agents/__init__.py", "runs/building.py", "runs/config.py", "runs/presets.py"}
+    classes = r"IQMVI|Implicit[A-Z]|ImpalaCNN|Prioritized|SpectralConv2d"
+    settings = r'"implicit"|"impala"|"dueling"|\bfractions\b|prioritized_replay|priorities'
+    names, source = re.compile(f"{classes}|{settings}"), Path(mviq.__file__).parent
+    naming = {path for path in source.rglob("*.py") if names.search(path.read_text())}
+    assert {path.relative_to(source).as_posix() for path in naming} == own | shared
 
 
 def test_help_lists_the_generators_and_their_settings():

@@ -126,9 +126,11 @@ def test_evaluation_is_of_full_games_and_raw_scores(protocol):
     assert next(i for i, (_, _, done, _) in enumerate(seen) if done[0]) == end
 
 
-def test_atari_vec_env_continues_its_frames():
+@pytest.mark.parametrize("backend", ["vector", "overlap"])
+def test_atari_vec_env_continues_its_frames(backend):
     """Each observation slides by one frame; a lost life ends an episode but not the film."""
-    env = envs.make("ALE/Breakout-v5", 2, seed=0, protocol="sb3", backend="vector")
+    env = envs.make("ALE/Breakout-v5", 2, seed=0, protocol="sb3", backend=backend)
+    assert env.overlaps == (backend == "overlap")
     assert isinstance(env, AtariVecEnv)
     last, seen = play(env, 300)
     lives = 0

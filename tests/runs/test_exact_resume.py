@@ -124,8 +124,9 @@ def test_the_time_a_run_took_goes_on_when_it_is_resumed(tmp_path, monkeypatch):
     assert all(float(row["time/time_elapsed"]) >= 1000 for row in rows)
 
 
-def test_where_an_environment_hides_its_state_a_new_episode_begins_and_is_announced(tmp_path):
-    config = atari("Pong", protocol="machado", backend="vector", total_steps=120)
+@pytest.mark.parametrize("backend", ["vector", "overlap"])
+def test_where_an_environment_hides_its_state_a_new_episode_begins(backend, tmp_path):
+    config = atari("Pong", protocol="machado", backend=backend, total_steps=120)
     crash(config, tmp_path, 90)
     reporter = Crashing()
     result = train(config, tmp_path, reporter)

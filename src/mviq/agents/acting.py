@@ -23,7 +23,13 @@ from mviq.processor import blas_threads_of_torch
 
 
 class Actor(Trainer):
-    """Acts by the online network: greedy but for ε, or by samples of the policy."""
+    """Acts by the online network: greedy but for ε, or by samples of the policy.
+
+    If its environments have a true attribute ``overlaps``, the updates after a rollout are made
+    while the environments take the first step of the next one. They are made from the same
+    transitions. What differs is that the actions of that step are chosen before them, by older
+    weights, and that the last rollout is not learnt from before there is another.
+    """
 
     acting: Acting
     exploration_rate: float
@@ -121,9 +127,13 @@ class Actor(Trainer):
             self.policy.set_training_mode(False)
         callback.on_rollout_start()
         num_collected_steps, num_collected_episodes = 0, 0
+        overlaps = train_freq.unit is TrainFrequencyUnit.STEP and getattr(env, "overlaps", False)
         while should_collect_more_steps(train_freq, num_collected_steps, num_collected_episodes):
             actions, buffer_actions = self._sample_action(learning_starts, n_envs=env.num_envs)
-            new_obs, rewards, dones, infos = step(env, actions)
+            if overlaps and num_collected_steps == 0:
+                new_obs, rewards, dones, infos = self._learn_meanwhile(env, actions, train_freq)
+            else:
+                new_obs, rewards, dones, infos = step(env, actions)
             self.num_timesteps += env.num_envs
             num_collected_steps += 1
             callback.update_locals(locals())
@@ -139,7 +149,26 @@ class Actor(Trainer):
                 if log_interval is not None and self._episode_num % log_interval == 0:
                     self.dump_logs()
         callback.on_rollout_end()
+        self._postponed = overlaps
         return RolloutReturn(num_collected_steps * env.num_envs, num_collected_episodes, True)
+
+    def _learn_meanwhile(
+        self, env: VecEnv, actions: np.ndarray[Any, Any], train_freq: TrainFreq
+    ) -> VecEnvStepReturn:
+        """Step, and meanwhile make the updates that are due after the rollout before."""
+        assert self.replay_buffer is not None
+        steps = train_freq.frequency * env.num_envs
+        updates = self.gradient_steps if self.gradient_steps >= 0 else steps
+        due = self.num_timesteps > self.learning_starts and self.replay_buffer.size() > 0
+        self._postponed = False
+        env.step_async(actions)
+        try:
+            if due and updates:
+                self.train(updates, self.batch_size)
+                self.policy.set_training_mode(False)
+        finally:  # no step is left half done, whatever the updates raise
+            done = env.step_wait()
+        return done
 
     def _store_transition(
         self,

@@ -43,7 +43,7 @@ def _family_property(name: str) -> property:
 
 
 class Learner(Trainer):
-    """The part that ``MVI`` and ``QRMVI`` share; they say which networks and which loss.
+    """The part that all agents share; each says which networks and which loss.
 
     ``family`` is the algorithm as a point of the MVI(q) family, ``status`` how learning stands:
     new, learning, finished, stopped (by a callback or Ctrl-C), diverged or failed.
@@ -189,6 +189,8 @@ class Learner(Trainer):
         except BaseException as error:
             self.status = _ENDINGS.get(type(error), "failed")
             raise
+        finally:
+            self._postponed = False
         done = self.num_timesteps >= self._total_timesteps
         self.status = "finished" if done else "stopped"
         return self

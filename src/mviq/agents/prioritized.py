@@ -28,6 +28,8 @@ class Prioritized(NStepReplayBuffer):
     :param beta: the first β, between 0 and 1
     """
 
+    unordered: tuple[str, ...] = ("priorities", "largest")
+
     def __init__(
         self,
         *arguments: Any,
@@ -132,6 +134,8 @@ class PrioritizedReplayBuffer(Prioritized, _LeanBuffer, NStepReplayBuffer):
 @register
 class PrioritizedFrameReplayBuffer(Prioritized, FrameReplayBuffer):
     """Prioritised replay that stores every frame once; see ``FrameReplayBuffer``."""
+
+    unordered = *FrameReplayBuffer.unordered, *Prioritized.unordered
 
     def add(self, *transition: Any) -> None:
         """Store one transition of every environment; those that are forgotten are not drawn."""

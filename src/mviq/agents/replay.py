@@ -108,6 +108,9 @@ class FrameReplayBuffer(_LeanBuffer, NStepReplayBuffer):
     :param spare: additional places for frames, as a fraction of the transitions
     """
 
+    # Arrays that are written over, and not in the order of time.
+    unordered: tuple[str, ...] = ("written", "latest")
+
     def __init__(
         self,
         buffer_size: int,

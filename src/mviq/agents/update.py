@@ -22,7 +22,6 @@ from mviq.agents.compiled import CompiledNetwork, CompiledUpdate, fingerprint, m
 from mviq.agents.diagnostics import DivergenceError, policy_diagnostics, target_residual
 from mviq.agents.losses import huber, quantile_huber
 from mviq.agents.networks import AutogradNetwork, Network, has_mask
-from mviq.agents.prioritized import Prioritized
 from mviq.agents.targets import bellman_target, mean_outcome
 from mviq.processor import quick_arithmetic
 from mviq.tsallis import Family
@@ -54,6 +53,7 @@ class Trainer(OffPolicyAlgorithm):
     _modules: Sequence[nn.Module] = ()
     _fingerprint: Any = None
     _replayed: Any = None  # observations of the last update that was diagnosed
+    _postponed = False  # whether the next rollout makes the updates that ``learn`` asks for
 
     @abstractmethod
     def _follow_schedules(self) -> None:
@@ -65,6 +65,9 @@ class Trainer(OffPolicyAlgorithm):
 
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
         """Make some updates from replayed transitions."""
+        if self._postponed:
+            self._postponed = False
+            return
         self._choose_networks()
         if isinstance(self._online, AutogradNetwork):
             self.policy.set_training_mode(True)
@@ -104,9 +107,9 @@ class Trainer(OffPolicyAlgorithm):
             chosen = batch.actions.unsqueeze(1).expand(-1, predicted.shape[1], 1)
             at_action = predicted.gather(2, chosen).squeeze(2)
             loss, slope = self._loss(at_action, target)
-            if isinstance(self.replay_buffer, Prioritized):
-                progress = self._current_progress_remaining
-                self.replay_buffer.weigh(at_action, target, slope, progress)
+            weigh = getattr(self.replay_buffer, "weigh", None)
+            if weigh is not None:
+                weigh(at_action, target, slope, self._current_progress_remaining)
             gradient = torch.zeros_like(predicted).scatter_(2, chosen, slope.unsqueeze(2))
         self._check(_LOSS, float(loss), math.inf, batch)
         norm = online.backward(gradient)
@@ -201,7 +204,7 @@ class Trainer(OffPolicyAlgorithm):
     def _is_compilable(self) -> bool:
         """Return whether there are compiled loops for the replay, the target and the loss."""
         own = type(self).target is not Trainer.target or "target" in vars(self)
-        own |= isinstance(self.replay_buffer, Prioritized)
+        own |= hasattr(self.replay_buffer, "weigh")
         own |= type(self.family) is not Family
         simple = self.family.policy_method == "exact" and self.family.form != "naive_log"
         return simple and not own and self._loss in (huber, quantile_huber)

@@ -23,7 +23,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
 from mviq.arrays import Array
 
-Backend = Literal["auto", "vector", "wrappers"]
+Backend = Literal["auto", "vector", "overlap", "wrappers"]
 MOST_FRAMES = 108_000  # half an hour of play
 
 
@@ -62,15 +62,16 @@ def make_atari(
 
     ``vector`` is ale-py's C++ vectoriser. It is the faster one, but it cannot begin a new
     episode after a lost life as Stable-Baselines3's ``wrappers`` do (no-op, FIRE, blank stack),
-    so ``auto`` takes it for protocols without life loss.
+    so ``auto`` takes it for protocols without life loss. ``overlap`` is ``vector``, and lets an
+    agent learn while the emulators work.
     """
     import ale_py
 
     if backend not in get_args(Backend):
         raise ValueError(f"backend must be one of {get_args(Backend)}, got {backend!r}")
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # no banner
-    if backend == "vector" or (backend == "auto" and not protocol.life_loss):
-        env: VecEnv = AtariVecEnv(game, n_envs, protocol, **options)
+    if backend in ("vector", "overlap") or (backend == "auto" and not protocol.life_loss):
+        env: VecEnv = AtariVecEnv(game, n_envs, protocol, backend == "overlap", **options)
     else:
         env = _wrapped(game, n_envs, protocol, **options)
     if seed is not None:
@@ -119,6 +120,8 @@ class AtariVecEnv(VecEnv):
 
     A finished game's unclipped score is in ``info["episode"]``, as from a ``Monitor``. A lost
     life, where the protocol counts it, ends the episode but not the game: the frames go on.
+
+    :param overlaps: whether agents of ours learn while the emulators work, see ``Actor``
     """
 
     def __init__(
@@ -126,13 +129,14 @@ class AtariVecEnv(VecEnv):
         game: str,
         n_envs: int,
         protocol: Protocol,
+        overlaps: bool = False,
         render_mode: str = "rgb_array",
         **options: Any,
     ) -> None:
         from ale_py.vector_env import AtariVectorEnv
         from gymnasium.vector import AutoresetMode
 
-        self.protocol = protocol
+        self.protocol, self.overlaps = protocol, overlaps
         self.games = AtariVectorEnv(
             game,
             n_envs,
@@ -152,7 +156,6 @@ class AtariVecEnv(VecEnv):
         self._seen: Array = np.zeros((n_envs, *self.observation_space.shape), np.uint8)  # type: ignore[misc]
         self._lives = np.zeros(n_envs, np.int64)
         self._score, self._length = np.zeros(n_envs), np.zeros(n_envs, np.int64)
-        self._actions: Array = np.zeros(n_envs, np.int64)
 
     def reset(self) -> Array:
         seeds = None if self._seeds[0] is None else np.array(self._seeds)
@@ -164,10 +167,10 @@ class AtariVecEnv(VecEnv):
         return np.asarray(observations)
 
     def step_async(self, actions: Array) -> None:
-        self._actions = np.asarray(actions)
+        self.games.send(np.asarray(actions))
 
     def step_wait(self) -> VecEnvStepReturn:
-        observations, rewards, terminated, truncated, info = self.games.step(self._actions)
+        observations, rewards, terminated, truncated, info = self.games.recv()
         self._seen = observations
         over = terminated | truncated
         dying = (info["lives"] < self._lives) & ~over

@@ -34,8 +34,9 @@ def make(
     :param protocol: for Atari: sb3 (life loss, clipped reward, no sticky actions; the default) or
         machado (sticky actions 0.25, full games, clipped reward)
     :param evaluation: for Atari: full games and raw scores, otherwise by the protocol
-    :param backend: for Atari: vector (ale-py's C++), wrappers (Stable-Baselines3's Python), or
-        auto, the faster one that can follow the protocol
+    :param backend: for Atari: vector (ale-py's C++), overlap (the same, and agents learn while it
+        works), wrappers (Stable-Baselines3's Python), or auto, the faster of vector and wrappers
+        that can follow the protocol
     :param wrappers: put around each environment, the first one innermost; not for Atari
     :param options: passed on to the environment, such as ``render_mode="rgb_array"``
 

@@ -16,16 +16,7 @@ from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from mviq import agents, envs
-from mviq.agents import (
-    Agent,
-    FrameReplayBuffer,
-    ImpalaCNN,
-    MinAtarCNN,
-    PrioritizedFrameReplayBuffer,
-    PrioritizedReplayBuffer,
-    RescaledCombinedExtractor,
-    RescaledExtractor,
-)
+from mviq.agents import Agent, FrameReplayBuffer
 from mviq.messages import one_line
 from mviq.processor import do_without_dynamo, machine_memory
 from mviq.runs.config import CRITICS, Config, family_fields
@@ -49,10 +40,10 @@ class NetworkSpec(NamedTuple):
 
 NETWORKS = {
     "mlp": NetworkSpec("MlpPolicy"),
-    "minatar": NetworkSpec("CnnPolicy", 3, {"features_extractor_class": MinAtarCNN}),
+    "minatar": NetworkSpec("CnnPolicy", 3, {"features_extractor_class": agents.MinAtarCNN}),
     "nature": NetworkSpec("CnnPolicy", 36, replay=FrameReplayBuffer),
     "impala": NetworkSpec(
-        "CnnPolicy", 36, {"features_extractor_class": ImpalaCNN}, replay=FrameReplayBuffer
+        "CnnPolicy", 36, {"features_extractor_class": agents.ImpalaCNN}, replay=FrameReplayBuffer
     ),
 }
 
@@ -132,7 +123,8 @@ def _replay(config: Config) -> dict[str, Any]:
     kind = NETWORKS[config.network].replay
     options: dict[str, Any] = {"handle_timeout_termination": config.time_limit == "bootstrap"}
     if config.prioritized_replay is not None:
-        kind = PrioritizedReplayBuffer if kind is None else PrioritizedFrameReplayBuffer
+        frames = kind is FrameReplayBuffer
+        kind = agents.PrioritizedFrameReplayBuffer if frames else agents.PrioritizedReplayBuffer
         options["exponent"], options["beta"] = config.prioritized_replay
     return {"replay_buffer_class": kind, "replay_buffer_kwargs": options}
 
@@ -163,11 +155,11 @@ def _policy_kwargs(config: Config, in_parts: bool) -> dict[str, Any]:
         **NETWORKS[config.network].policy_kwargs,
     }
     if config.observation_bounds == "space" and in_parts:
-        options["features_extractor_class"] = RescaledCombinedExtractor
+        options["features_extractor_class"] = agents.RescaledCombinedExtractor
     elif config.observation_bounds != "none":
         by_space = config.observation_bounds == "space"
         bounds = None if by_space else list(config.observation_bounds)
-        options["features_extractor_class"] = RescaledExtractor
+        options["features_extractor_class"] = agents.RescaledExtractor
         options["features_extractor_kwargs"] = {"bounds": bounds}
     if config.features_extractor is not None:
         (options["features_extractor_class"],) = own(config, "features_extractor")

@@ -124,8 +124,9 @@ class Config:
         "where they are below 1, others stay), or one number each as 2.4,5,1,6"
     )
     protocol: Literal["sb3", "machado"] = option("Atari: sb3 (life loss) or machado (sticky)")
-    backend: Literal["wrappers", "vector"] = option(
-        "Atari: wrappers (resumes exactly) or vector (ale-py's, faster; resumes with a new episode)"
+    backend: Literal["wrappers", "vector", "overlap"] = option(
+        "Atari: wrappers (resumes exactly), vector (ale-py's, faster; resumes with a new episode) "
+        "or overlap (vector, and updates are made while the emulators work)"
     )
 
     wrappers: tuple[str, ...] = option(
@@ -292,9 +293,10 @@ def _check_together(config: Config) -> None:
     pictures = config.network == "mlp" or config.normalize in ("none", "rewards")
     _require(config, "normalize", pictures, f"none or rewards for network {config.network}")
 
-    for name in ("fractions", "head"):
-        used = config.critic == "implicit" or getattr(config, name) in (None, "none")
-        _require(config, name, used, f"none for the {config.critic} critic")
+    for name in sorted({name for critic in CRITICS.values() for name in critic.settings}):
+        used = name in (*CRITICS[config.critic].settings, *AT_LEAST_ONE)  # which are never none
+        unused = getattr(config, name) in (None, "none")
+        _require(config, name, used or unused, f"none for the {config.critic} critic")
 
     named(config.algorithm, **family_fields(config))
     size = config.buffer_size

@@ -91,7 +91,7 @@ class Game:
 
 def _games(config: Config, number: int, seed: int, stack: ExitStack) -> list[Game]:
     """Return games, apart so that one that is over costs no time; C++ has its own all at once."""
-    size = number if config.backend == "vector" else 1
+    size = 1 if config.backend == "wrappers" else number
     games = []
     for first in range(0, number, size):
         env = make_env(config, size, seed + first, evaluation=True)

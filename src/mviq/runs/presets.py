@@ -187,7 +187,7 @@ _BTR: Defaults = {
     ),
     **_from(BTR + ": 200 million frames", total_steps=50_000_000),
     **_from(BTR + ": sticky actions, whole games", protocol="machado"),
-    **_from("our choice: 64 emulators in C++; BTR has a process for each", backend="vector"),
+    **_from("our choice: 64 emulators in C++; BTR has a process for each", backend="overlap"),
 }
 
 PRESETS = {

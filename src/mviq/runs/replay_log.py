@@ -27,8 +27,6 @@ from mviq.arrays import Array
 from mviq.storage import digest, write_durably
 
 SEGMENT_BYTES = 2**27  # of one file, so that writing needs little memory
-# Arrays of a buffer that are written over at every step, and not in the order of time.
-_SMALL = ("written", "latest", "priorities", "largest")
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,8 @@ class Segment:
 
 def rings(buffer: ReplayBuffer, rows: int) -> list[Ring]:
     """Return the rings of a buffer to which so many rows have been added in the run."""
-    arrays = {k: v for k, v in buffer_state(buffer)[0].items() if k not in _SMALL}
+    small = small_state(buffer)
+    arrays = {k: v for k, v in buffer_state(buffer)[0].items() if k not in small}
     if not isinstance(buffer, FrameReplayBuffer):
         return [Ring("rows", arrays, rows)]
     arrays["numbers"] = np.moveaxis(arrays["numbers"], 1, 0)
@@ -95,7 +94,7 @@ def rings(buffer: ReplayBuffer, rows: int) -> list[Ring]:
 def small_state(buffer: ReplayBuffer) -> dict[str, Any]:
     """Return the state of a buffer besides its rings."""
     arrays, numbers = buffer_state(buffer)
-    return numbers | {name: arrays[name] for name in _SMALL if name in arrays}
+    return numbers | {name: arrays[name] for name in getattr(buffer, "unordered", ())}
 
 
 def set_small_state(buffer: ReplayBuffer, state: dict[str, Any]) -> None:
@@ -113,7 +112,7 @@ def check_small_state(buffer: ReplayBuffer, state: Any, rows: int) -> None:
     now, size, bounds = small_state(buffer), buffer.buffer_size, bounds_of(buffer)
     if state.keys() != now.keys() or state["pos"] != rows % size or state["full"] != (rows >= size):
         raise ValueError(f"replay must be {list(now)} after {rows} rows, got {state!r:.80}")
-    for name in (name for name in _SMALL if name in now):
+    for name in getattr(buffer, "unordered", ()):
         given = state[name]
         if given.shape != now[name].shape or given.dtype != now[name].dtype:
             raise ValueError(f"replay.{name} must be {now[name].shape} of {now[name].dtype}")

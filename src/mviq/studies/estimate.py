@@ -8,14 +8,14 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from math import ceil
 from operator import eq
 from pathlib import Path
 
 from mviq.messages import counted
 from mviq.progress import duration
-from mviq.runs.config import CRITICS, Config
+from mviq.runs.config import Config
 from mviq.runs.evaluation import TOGETHER
 from mviq.runs.session import CHECKPOINT_SECONDS
 from mviq.storage import json_bytes, write_durably
@@ -24,10 +24,9 @@ from mviq.studies.measuring import Measured
 from mviq.studies.process import environment
 
 COST = (
-    *("env", "critic", "network", "hidden", "batch_size", "train_every", "prioritized_replay"),
+    *("env", "critic", "network", "hidden", "n_quantiles", "batch_size", "train_every"),
     *("gradient_steps", "n_envs", "n_steps", "protocol", "backend", "threads", "device"),
-    *("wrappers", "normalize", "features_extractor"),
-    *(name for critic in CRITICS.values() for name in critic.settings),
+    *(part.name for part in fields(Config) if part.metadata["own_part"]),
 )
 """The settings that determine the cost of a step; runs that share them are measured once."""
 LONGEST = 15.0  # seconds after which no further class is measured
