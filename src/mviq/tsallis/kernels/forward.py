@@ -53,7 +53,7 @@ def solve_rows(
                     weight[count] = prior[row, a]
                 count += int(not weighted or prior[row, a] > 0)
         maximum[row] = top
-        psi[row] = _solve(value, weight, action, count, top, index, scale, weighted, ratio)
+        psi[row] = solve_row(value, weight, action, count, top, index, scale, weighted, ratio)
         for i in range(count):
             policy[row, action[i]] = weight[i] * ratio[i]
     return good
@@ -120,7 +120,7 @@ def _lowest_candidate(top: float, mass: float, q: float, temperature: float) -> 
 
 
 @compiled
-def _solve(
+def solve_row(
     value: Floats,
     weight: Floats,
     action: NDArray[np.int64],
@@ -131,7 +131,10 @@ def _solve(
     weighted: bool,
     ratio: Floats,
 ) -> float:
-    """Write the ratios π/μ of the candidates and return ψ − max z."""
+    """Write the ratios π/μ of the candidates and return ψ − max z.
+
+    Not private, so that rows of single and of double precision share what was compiled.
+    """
     if q > 2 and q < math.inf:
         _sort_descending(value, weight, action, count)
         return _above_two(value, weight, count, top, q, temperature, ratio)
