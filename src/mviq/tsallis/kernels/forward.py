@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mviq.tsallis.kernels.compiling import Floats, compiled
+from mviq.tsallis.kernels.compiling import Floats, compiled, compiled_in_place
 
 _MOST_STEPS = 100  # a guard only: Newton's iterations below end after a handful
 _TOLERANCE = 4 * float(np.finfo(np.float64).eps)
@@ -53,7 +53,7 @@ def solve_rows(
                     weight[count] = prior[row, a]
                 count += int(not weighted or prior[row, a] > 0)
         maximum[row] = top
-        psi[row] = solve_row(value, weight, action, count, top, index, scale, weighted, ratio)
+        psi[row] = _solve(value, weight, action, count, top, index, scale, weighted, ratio)
         for i in range(count):
             policy[row, action[i]] = weight[i] * ratio[i]
     return good
@@ -119,8 +119,8 @@ def _lowest_candidate(top: float, mass: float, q: float, temperature: float) -> 
     return max(top - reach * (1 + 1e-6), -_LARGEST) if q < math.inf else top
 
 
-@compiled
-def solve_row(
+@compiled_in_place
+def _solve(
     value: Floats,
     weight: Floats,
     action: NDArray[np.int64],
@@ -131,10 +131,7 @@ def solve_row(
     weighted: bool,
     ratio: Floats,
 ) -> float:
-    """Write the ratios π/μ of the candidates and return ψ − max z.
-
-    Not private, so that rows of single and of double precision share what was compiled.
-    """
+    """Write the ratios π/μ of the candidates and return ψ − max z."""
     if q > 2 and q < math.inf:
         _sort_descending(value, weight, action, count)
         return _above_two(value, weight, count, top, q, temperature, ratio)
