@@ -1,46 +1,30 @@
 """Small networks on the CPU without PyTorch's bookkeeping: the same numbers, up to rounding.
 
-A network is compiled if it is a ``QNetwork`` or ``QuantileNetwork`` of linear layers, each
-followed by a ReLU or by nothing, perhaps after one small convolution, and if no part of it was
-overridden, hooked or frozen. Every other network is left to autograd.
-
 Activations have the batch on their last axis, since W x is faster than x Wᵀ where the batch is
 shorter than the layer.
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from operator import is_not, itemgetter
-from typing import Any, cast
+from collections.abc import Sequence
+from operator import is_not
+from typing import Any
 
 import numpy as np
 import torch
-from gymnasium import spaces
-from sb3_contrib.qrdqn.policies import CnnPolicy as QuantileCnnPolicy
-from sb3_contrib.qrdqn.policies import QRDQNPolicy, QuantileNetwork
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.preprocessing import is_image_space
-from stable_baselines3.common.torch_layers import FlattenExtractor, NatureCNN
-from stable_baselines3.dqn.policies import CnnPolicy, DQNPolicy, QNetwork
 from torch import Tensor, nn
-from torch.nn.modules.module import _has_any_global_hook
-from torch.optim import Adam, Optimizer
+from torch.optim import Optimizer
 
 from mviq.agents import kernels
-from mviq.agents.extractors import MinAtarCNN, RescaledExtractor
-from mviq.agents.networks import LARGE_CONVOLUTION, AutogradNetwork, Network, PlainNetwork
+from mviq.agents.extractors import RescaledExtractor
 from mviq.tsallis import Family
 
 Array = np.ndarray[Any, Any]
 Room = tuple[tuple[Array, Array], Array, tuple[Array, ...], tuple[Array, ...]]
 _update: Any = kernels.update
 _predict: Any = kernels.predict
-_any_global_hook: Any = _has_any_global_hook
-_POLICIES = (DQNPolicy, CnnPolicy, QRDQNPolicy, QuantileCnnPolicy)
-_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
-_hooks = itemgetter(*_HOOKS)
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
-_ADAM_EXTRAS = ("amsgrad", "capturable", "decoupled_weight_decay", "differentiable", "maximize")
 
 
 class Layer:
@@ -104,7 +88,7 @@ class CompiledNetwork:
         outputs, slopes = (
             tuple(np.empty((size, rows), np.float32) for size in self.sizes) for _ in range(2)
         )
-        if self.window[0] == 0:
+        if self.window is None:
             nothing = np.empty((rows, 0), np.int64), np.empty(rows, np.int64)
             return nothing, np.empty((self.numbers, rows), np.float32), outputs, slopes
         lanes = kernels.padded(len(self.arrays[1][0]))
@@ -154,8 +138,7 @@ class CompiledUpdate:
         found: tuple[float, float, float, float] = _update(
             (rows, online.room(len(rows))[0], actions, transitions),
             online.window,
-            online.shape[0],
-            self.quantiles,
+            online.shape[0] if self.quantiles else None,
             (family_numbers(family), limits, adam),
             target.arrays,
             tuple(room),
@@ -216,10 +199,10 @@ def _matrix_and_vector(parameters: Sequence[Tensor]) -> tuple[Array, Array]:
     return weight.reshape(len(weight), -1), bias
 
 
-def _window(module: nn.Module, shape: Any) -> tuple[tuple[Any, ...], int]:
+def _window(module: nn.Module, shape: Any) -> tuple[tuple[Any, ...] | None, int]:
     """Return what a convolution sees, as its kernel takes it, and from how many places."""
     if not isinstance(module, nn.Conv2d):
-        return (0, 0, 0, np.empty((0, 5), np.int64)), 1
+        return None, 1
     (high, wide), stride = module.kernel_size, module.stride[0]
     c, h, w = np.indices(shape).reshape(3, -1)
     up, across = (shape[1] - high) // stride + 1, (shape[2] - wide) // stride + 1
@@ -232,138 +215,15 @@ def _window(module: nn.Module, shape: Any) -> tuple[tuple[Any, ...], int]:
     return (stride, wide, across, np.ascontiguousarray(table)), up * across
 
 
-def _is_plain_adam(optimizer: Optimizer) -> bool:
-    group = optimizer.param_groups[0]
-    return (
-        type(optimizer) is Adam
-        and len(optimizer.param_groups) == 1
-        and group["weight_decay"] == 0
-        and not any(group.get(extra) for extra in _ADAM_EXTRAS)
-        and not (optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks)
-        and "step" not in vars(optimizer)
-    )
-
-
-def make_networks(
-    policy: BasePolicy, networks: Sequence[BasePolicy], shape: tuple[int, int], compiled: bool
-) -> Sequence[Network]:
-    """Return the networks of a policy, as fast as what was changed in them allows.
-
-    They are compiled only where the update is, too.
-    """
-    own = set(networks) <= set(policy.modules())
-    if not (own and is_untouched(policy) and all(map(_is_known, networks))):
-        return [AutogradNetwork(network, shape) for network in networks]
-    modules = [_parts([network.features_extractor, _head(network)]) for network in networks]
-    layers = [_layers(parts) for parts in modules]
-    learnt = set(networks[0].parameters()) <= set(policy.optimizer.param_groups[0]["params"])
-    if compiled and learnt and _is_plain_adam(policy.optimizer) and all(layers):
-        pairs = zip(layers, networks, strict=True)
-        return [CompiledNetwork(x or [], network, shape) for x, network in pairs]
-    return [
-        PlainNetwork(network, shape, parts, _image_divisor(network))
-        for network, parts in zip(networks, modules, strict=True)
-    ]
-
-
-def is_untouched(policy: BasePolicy) -> bool:
-    """Return whether a policy is the library's, no module hooked and no method overridden."""
-    hooked = _any_global_hook() or any(
-        getattr(module, hooks) for module in policy.modules() for hooks in _HOOKS
-    )
-    overridden = any(
-        callable(getattr(type(module), name, None)) and not isinstance(value, nn.Module)
-        for module in policy.modules()
-        for name, value in vars(module).items()
-    )
-    return type(policy) in _POLICIES and not (hooked or overridden)
-
-
-def _is_known(network: BasePolicy) -> bool:
-    box = isinstance(network.observation_space, spaces.Box)
-    return box and type(network) in (QNetwork, QuantileNetwork)
-
-
-def _head(network: Any) -> nn.Module:
-    head: nn.Module = network.q_net if isinstance(network, QNetwork) else network.quantile_net
-    return head
-
-
-def _layers(modules: Iterable[nn.Module]) -> list[Layer] | None:
-    """Return modules as layers, or None if one of them has no compiled form."""
-    layers: list[Layer] = []
-    for module in modules:
-        dense = type(module) is nn.Linear
-        if (dense or (not layers and _is_small_convolution(module))) and module.bias is not None:
-            layers.append(Layer(cast(Any, module)))
-        elif type(module) is nn.ReLU and layers and not layers[-1].relu:
-            layers[-1].relu = True
-        elif type(module) not in (nn.Flatten, FlattenExtractor, RescaledExtractor):
-            return None
-    weights = [weight for layer in layers for weight in layer.parameters]
-    simple = layers and not layers[-1].relu and len(set(map(id, weights))) == len(weights)
-    return layers if simple and all(map(_is_ordinary, weights)) else None
-
-
-def _parts(modules: Iterable[Any]) -> list[nn.Module]:
-    """Return modules applied in turn, without the containers around them."""
-    parts: list[nn.Module] = []
-    for module in modules:
-        if type(module) is nn.Sequential:
-            parts += _parts(module)
-        elif type(module) is MinAtarCNN:
-            parts += _parts(module.layers)
-        elif type(module) is NatureCNN:
-            parts += _parts([module.cnn, module.linear])
-        else:
-            parts.append(module)
-    return parts
-
-
-def _is_small_convolution(module: nn.Module) -> bool:
-    return (
-        type(module) is nn.Conv2d
-        and module.weight.numel() < LARGE_CONVOLUTION
-        and module.stride[0] == module.stride[1]
-        and (module.padding, module.dilation, module.groups) == ((0, 0), (1, 1), 1)
-    )
-
-
-def _is_ordinary(weight: nn.Parameter) -> bool:
-    """Return whether a parameter is in single precision on the CPU and learnt without hooks."""
-    learnt = type(weight) is nn.Parameter and weight.requires_grad and not _is_hooked(weight)
-    here = weight.device.type == "cpu" and weight.is_contiguous()
-    return learnt and here and weight.dtype == torch.float32
-
-
-def _is_hooked(weight: Tensor) -> bool:
-    return bool(weight._backward_hooks or weight._post_accumulate_grad_hooks)
-
-
 def _divisor(network: BasePolicy) -> Array:
     """Return what observations are divided by before the first layer, one number or one each."""
-    scale, extractor = np.array([_image_divisor(network)], np.float32), network.features_extractor
+    scale, extractor = np.array([image_divisor(network)], np.float32), network.features_extractor
     if isinstance(extractor, RescaledExtractor):
         scale = scale * extractor.bounds.numpy().reshape(-1)
     return scale
 
 
-def _image_divisor(network: BasePolicy) -> float:
+def image_divisor(network: BasePolicy) -> float:
+    """Return what Stable-Baselines3 divides the observations of a network by."""
     image = network.normalize_images and is_image_space(network.observation_space)
     return 255.0 if image else 1.0
-
-
-def fingerprint(policy: BasePolicy, modules: Iterable[nn.Module]) -> list[Any]:
-    """Return what stays the same while compiled networks, of these modules, are the policy's."""
-    optimizer = policy.optimizer
-    parts: list[Any] = [policy, optimizer, _is_plain_adam(optimizer), _any_global_hook()]
-    for own in map(vars, modules):
-        before, after, before_back, after_back = _hooks(own)
-        parts.append(bool(before or after or before_back or after_back))
-        parts += len(own), own.get("normalize_images"), *own["_modules"].values()
-        for buffer in own["_buffers"].values():
-            parts.append(buffer if buffer is None else buffer._version)
-        for weight in own["_parameters"].values():
-            if weight is not None:
-                parts += weight.data_ptr(), weight.requires_grad, _is_hooked(weight), id(weight)
-    return parts

@@ -18,7 +18,8 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor, nn
 
-from mviq.agents.compiled import CompiledNetwork, CompiledUpdate, fingerprint, make_networks
+from mviq.agents.compilable import fingerprint, make_networks
+from mviq.agents.compiled import CompiledNetwork, CompiledUpdate
 from mviq.agents.diagnostics import DivergenceError, policy_diagnostics, target_residual
 from mviq.agents.losses import huber, quantile_huber
 from mviq.agents.networks import AutogradNetwork, Network, has_mask

@@ -2,7 +2,8 @@
 
 Activations have the batch on their last axis. A network is given as tuples with one array per
 layer, so that one call goes through all of them. Only the first may be a convolution; its weights
-are a matrix, too, one row for each filter.
+are a matrix, too, one row for each filter. Without one ``window`` is None, which is known before
+anything is compiled: then the loops of a convolution are not.
 """
 
 import math
@@ -43,7 +44,7 @@ def prepare(rows: NDArray[Any], divisor: Floats, prepared: Floats) -> None:
 def forward(
     rows: Floats,
     nonzero: tuple[Integers, Integers],
-    window: Window,
+    window: Window | None,
     network: Network,
     room: Floats,
     outputs: Layers,
@@ -53,14 +54,13 @@ def forward(
     ``room`` is where a convolution works, or takes the observations as columns.
     """
     weights, biases, rectified = network
-    convolved = window[0] > 0
-    if convolved:
+    if window is not None:
         y = outputs[0]
         convolve(rows, nonzero, window, weights[0], biases[0], rectified[0], room, y)
     else:
         _transpose(rows, room)
-    x = outputs[0] if convolved else room
-    for k in range(int(convolved), len(weights)):
+    x = room if window is None else outputs[0]
+    for k in range(int(window is not None), len(weights)):
         _dense(weights[k], biases[k], x, rectified[k], outputs[k])
         x = outputs[k]
 
@@ -69,7 +69,7 @@ def forward(
 def backward(
     rows: Floats,
     nonzero: tuple[Integers, Integers],
-    window: Window,
+    window: Window | None,
     network: Network,
     room: Floats,
     outputs: Layers,
@@ -88,7 +88,7 @@ def backward(
         if k > 0:
             np.dot(slopes[k], outputs[k - 1].T, weight)
             np.dot(weights[k].T, slopes[k], slopes[k - 1])
-        elif window[0] > 0:
+        elif window is not None:
             convolution_gradient(rows, nonzero, window, slopes[k], room, weight)
         else:
             np.dot(slopes[k], room.T, weight)

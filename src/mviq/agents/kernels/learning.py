@@ -20,14 +20,14 @@ _BLOCK = 2048  # numbers of four arrays that stay in the nearest cache
 def predict(
     rows: Floats,
     nonzero: Nonzero,
-    window: Window,
+    window: Window | None,
     network: Network,
     room: tuple[Floats, Layers],
     outcomes: Floats,
     best: NDArray[np.int64],
 ) -> None:
     """Write what a network makes of observations (batch, samples, actions) and the best actions."""
-    if window[0] > 0:
+    if window is not None:
         find_nonzero(rows, *nonzero)
     forward(rows, nonzero, window, network, *room)
     last, (batch, samples, count) = room[1][-1], outcomes.shape
@@ -45,9 +45,8 @@ def predict(
 @compiled_with()
 def update(
     batch: tuple[Floats, Nonzero, NDArray[np.int64], tuple[Floats, Floats, Floats]],
-    window: Window,
-    samples: int,
-    quantiles: bool,
+    window: Window | None,
+    quantiles: int | None,
     numbers: tuple[Numbers, tuple[float, float], tuple[float, float, float, float]],
     target_network: Network,
     target_room: tuple[Floats, Layers],
@@ -59,16 +58,19 @@ def update(
     """Make one update; return a bad |z| or 0, the loss, the gradient's norm and the mean of θ.
 
     A batch is observations, first s', then s, memory for where they are not zero, actions and
-    transitions. ``numbers`` are the family's, the largest |z| and norm, and Adam's; ``parameters``
-    what Adam takes. Where one of the first three is bad the rest are 0 and the weights stay.
+    transitions. ``quantiles`` says how many there are, None that networks give action values; only
+    the loss that it asks for is compiled. ``numbers`` are the family's, the largest |z| and norm,
+    and Adam's; ``parameters`` what Adam takes. Where one of the first three is bad the rest are 0
+    and the weights stay.
     """
     rows, nonzero, actions, transitions = batch
     family, (value_limit, norm_limit), adam_numbers = numbers
+    samples = 1 if quantiles is None else quantiles
     size, count = actions.size, target_room[1][-1].shape[0] // samples
     for i in range(size):
         if not 0 <= actions[i] < count:
             raise IndexError("an action of the batch is none that the network knows")
-    if window[0] > 0:
+    if window is not None:
         find_nonzero(rows, *nonzero)
     asked = rows if family[3] != 0 else rows[:size]
     forward(asked, nonzero, window, target_network, *target_room)
@@ -103,7 +105,11 @@ def _beyond(z: Floats, limit: float) -> float:
 
 @compiled_with()
 def _loss(
-    outcomes: Floats, actions: NDArray[np.int64], target: Floats, quantiles: bool, slope: Floats
+    outcomes: Floats,
+    actions: NDArray[np.int64],
+    target: Floats,
+    quantiles: int | None,
+    slope: Floats,
 ) -> tuple[float, float]:
     """Write the gradient of the loss with respect to the outcomes; return it and the mean of θ."""
     count = outcomes.shape[0] // target.shape[1]
@@ -114,7 +120,7 @@ def _loss(
             theta[i, j] = outcomes[j * count + actions[i], i]
             total += theta[i, j]
     given = theta, target, gradient
-    loss = quantile_huber(*given) if quantiles else huber(*given)
+    loss = huber(*given) if quantiles is None else quantile_huber(*given)
     slope[:] = 0
     for i in range(target.shape[0]):
         for j in range(target.shape[1]):

@@ -69,7 +69,7 @@ def _evaluate(
     for i in range(states):
         for a in range(count):
             q_values[i, a] = totals[a, i] / (outcomes.shape[0] // count)
-    prior, index, scale = policy[:, :0], np.full(1, q), np.full(1, temperature)
+    prior, index, scale = np.empty((1, 0), np.float32), np.full(1, q), np.full(1, temperature)
     action, scratch = np.empty(count, np.int64), np.empty((3, count))
     solve_rows(q_values, index, scale, prior, policy, entropy, value, action, scratch)
     evaluate_rows(q_values, policy, temperature, entropy, value)

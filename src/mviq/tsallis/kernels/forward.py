@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mviq.tsallis.kernels.compiling import Floats, compiled
+from mviq.tsallis.kernels.compiling import Floats, compiled, compiled_in_place
 
 _MOST_STEPS = 100  # a guard only: Newton's iterations below end after a handful
 _TOLERANCE = 4 * float(np.finfo(np.float64).eps)
@@ -119,7 +119,7 @@ def _lowest_candidate(top: float, mass: float, q: float, temperature: float) -> 
     return max(top - reach * (1 + 1e-6), -_LARGEST) if q < math.inf else top
 
 
-@compiled
+@compiled_in_place
 def _solve(
     value: Floats,
     weight: Floats,
