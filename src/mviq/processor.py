@@ -90,10 +90,15 @@ def _blas_libraries() -> list[Any]:
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
-def blas_names() -> list[str]:
-    """Return the libraries that multiply matrices, with their kernels: they round differently."""
-    found = {f"{b.internal_api} {b.version} for {b.architecture}" for b in _blas_libraries()}
-    return sorted(found) + ["MKL in PyTorch"] * torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
+def arithmetic() -> dict[str, Any]:
+    """Return what multiplies matrices here; each rounds in its own way."""
+    blas = {f"{b.internal_api} {b.version} for {b.architecture}" for b in _blas_libraries()}
+    mkl = ["MKL in PyTorch"] * torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
+    return {
+        "processor": torch.backends.cpu.get_cpu_capability(),
+        "blas": sorted(blas) + mkl,
+        "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
+    }
 
 
 def do_without_dynamo() -> None:

@@ -51,29 +51,31 @@ def make(data: StudyData) -> Reproduction:
         for i, env in enumerate(results.envs)
     ]
     figure = draw(results.envs, means)
-    settings = (*SETTINGS, *map(_picked, best(means)), *results.notes)
+    averages = {point: task_means(results.area(label)) for point, label in labels.items()}
+    settings = (*SETTINGS, *map(_picked, best(averages)), *results.notes)
     return Reproduction("sweep", figure, table, settings, findings)
 
 
-def best(means: Mapping[Point, Floats]) -> list[Point]:
-    """Return the point with the highest mean over games, of all and of those with α = 0.
+def best(averages: Mapping[Point, Floats]) -> list[Point]:
+    """Return the point with the highest mean over games, of those with α > 0 and with α = 0.
 
-    In each game, 1 is the highest mean return of any point: points of one game are not another's.
+    It is the mean of time averages, which vary less than last scores. In each game, 1 is the
+    highest of any point: points of one game are not another's.
 
     >>> best({(0.9, 1.0): np.array([4.0, 9.0]), (0.0, 1.0): np.array([2.0, 10.0])})
     [(0.9, 1.0), (0.0, 1.0)]
     """
-    highest = np.nanmax(list(means.values()), axis=0)
+    highest = np.nanmax(list(averages.values()), axis=0)
     highest = np.where(highest > 0, highest, 1.0)
-    scaled = {point: float((own / highest).mean()) for point, own in means.items()}
+    scaled = {point: float((own / highest).mean()) for point, own in averages.items()}
     known = [point for point, score in scaled.items() if not np.isnan(score)]
-    among = (known, [point for point in known if point[0] == 0])
+    among = ([point for point in known if (point[0] > 0) is kind] for kind in (True, False))
     return [max(points, key=lambda point: scaled[point]) for points in among if points]
 
 
 def _picked(point: Point) -> str:
     family = "Tsallis-VI" if point[0] == 0 else "MVI(2)"
-    return f"highest over all games for {family}: α = {point[0]:g}, τ = {point[1]:g}"
+    return f"highest time average over all games for {family}: α = {point[0]:g}, τ = {point[1]:g}"
 
 
 @in_style

@@ -169,22 +169,17 @@ def _listed(runs: list[RunDirectory]) -> str:
 
 def system() -> dict[str, Any]:
     """Return the versions and the hardware that results can depend on."""
-    import torch
+    from mviq.processor import arithmetic
 
-    from mviq.processor import blas_names
-
-    devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return {
         "commit": _commit(),
         "versions": {name: _version(name) for name in PACKAGES},
         "python": platform.python_version(),
         "platform": platform.platform(),
         "machine": platform.machine(),
-        "processor": torch.backends.cpu.get_cpu_capability(),
         "cpu": _cpu_model(),
-        "blas": blas_names(),
         "cores": os.cpu_count(),
-        "gpus": devices,
+        **arithmetic(),
     }
 
 
