@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import scipy
 import torch
 from threadpoolctl import ThreadpoolController
 from torch.optim import Optimizer
@@ -92,11 +93,15 @@ def _blas_libraries() -> list[Any]:
 
 def arithmetic() -> dict[str, Any]:
     """Return what multiplies matrices here; each rounds in its own way."""
-    blas = {f"{b.internal_api} {b.version} for {b.architecture}" for b in _blas_libraries()}
-    mkl = ["MKL in PyTorch"] * torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
+    built = {
+        name: library.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[index]
+        for name, library in (("NumPy", np), ("SciPy", scipy))
+    }
+    blas = [f"{own['name']} {own['version']} in {name}" for name, own in built.items()]
+    mkl = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
     return {
         "processor": torch.backends.cpu.get_cpu_capability(),
-        "blas": sorted(blas) + mkl,
+        "blas": [*blas, *["MKL in PyTorch"] * mkl],
         "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
     }
 

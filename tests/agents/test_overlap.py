@@ -116,6 +116,28 @@ def test_a_loaded_agent_without_replay_collects_first(tmp_path):
     assert again._n_updates == learnt(60)._n_updates + 1
 
 
+def test_a_step_during_which_learning_failed_is_no_transition():
+    agent = made(MVI, Overlapping([]), learning_starts=4, train_freq=2, value_limit=1e-9)
+    with pytest.raises(DivergenceError):
+        agent.learn(20)
+    agent.value_limit, before = 1e6, agent.replay_buffer.size()
+    agent.learn(2, reset_num_timesteps=False)
+    first = agent.replay_buffer.observations[before]
+    assert np.abs(first).max() < 0.05  # the beginning of episodes, as after a reset
+
+
+def test_a_train_of_ones_own_is_called_once_for_each_rollout():
+    class Own(MVI):
+        calls = 0
+
+        def train(self, gradient_steps, batch_size=100):
+            self.calls += 1
+            super().train(gradient_steps, batch_size)
+
+    agent = learnt(52, cls=Own)
+    assert agent.calls == agent._n_updates == learnt(52, overlaps=False)._n_updates
+
+
 def test_no_step_is_left_half_done_where_learning_diverges():
     env = envs.make("ALE/Pong-v5", 2, seed=0, protocol="machado", backend="overlap")
     options = {"learning_starts": 4, "value_limit": 1e-9, "train_freq": 1, "batch_size": 4}

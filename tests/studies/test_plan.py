@@ -66,12 +66,12 @@ def test_toml_is_as_good(tmp_path):
 
 
 def test_possible_returns_are_kept_with_the_plan(tmp_path):
-    returns = {"CartPole-v1": [0, 500], "Mine-v0": [0, math.inf]}
-    study = study_from({"name": "it", "environments": ["CartPole-v1"], "returns": returns})
+    returns = {"CartPole-v1": [0, 500], "Acrobot-v1": [-math.inf, 0]}
+    study = study_from({"name": "it", "environments": list(returns), "returns": returns})
     assert study_from(yaml.safe_load(study_yaml(study))) == study
     directory = StudyDirectory(tmp_path)
     directory.settle(study_yaml(study), expand(study))
-    assert directory.plan().returns == {"CartPole-v1": (0, 500), "Mine-v0": (0, math.inf)}
+    assert directory.plan().returns == {"CartPole-v1": (0, 500), "Acrobot-v1": (-math.inf, 0)}
 
 
 def test_a_key_that_stands_twice_is_named(tmp_path):
@@ -211,6 +211,10 @@ def test_a_list_of_runs():
         ({"returns": 500}, "returns must be as 'CartPole-v1: [0, 500]', got 500"),
         ({"returns": {"A-v0": [1]}}, r"returns: A-v0 must be [lowest, highest], got [1]"),
         ({"returns": {"A-v0": [1, 0]}}, r"returns: A-v0 must be [lowest, highest], got [1, 0]"),
+        (
+            {"returns": {"CartPole-v0": [0, 500]}},
+            "returns names 'CartPole-v0', which is not in the study; did you mean CartPole-v1?",
+        ),
         ({"returns": {"A-v0": ["x", 0]}}, "returns: A-v0 must be a number, got 'x'"),
     ],
 )

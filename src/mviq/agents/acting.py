@@ -127,7 +127,9 @@ class Actor(Trainer):
             self.policy.set_training_mode(False)
         callback.on_rollout_start()
         num_collected_steps, num_collected_episodes = 0, 0
-        overlaps = train_freq.unit is TrainFrequencyUnit.STEP and getattr(env, "overlaps", False)
+        own = type(self).train is not Trainer.train or "train" in vars(self)
+        overlaps = train_freq.unit is TrainFrequencyUnit.STEP and not own
+        overlaps = overlaps and getattr(env, "overlaps", False)
         while should_collect_more_steps(train_freq, num_collected_steps, num_collected_episodes):
             actions, buffer_actions = self._sample_action(learning_starts, n_envs=env.num_envs)
             if overlaps and num_collected_steps == 0:
@@ -166,9 +168,11 @@ class Actor(Trainer):
             if due and updates:
                 self.train(updates, self.batch_size)
                 self.policy.set_training_mode(False)
-        finally:  # no step is left half done, whatever the updates raise
-            done = env.step_wait()
-        return done
+        except BaseException:  # no step is left half done, and it belongs to no transition
+            env.step_wait()
+            self._last_obs = None  # the next ``learn`` resets the environments
+            raise
+        return env.step_wait()
 
     def _store_transition(
         self,

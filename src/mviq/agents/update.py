@@ -208,7 +208,8 @@ class Trainer(OffPolicyAlgorithm):
         own |= hasattr(self.replay_buffer, "weigh")
         own |= type(self.family) is not Family
         simple = self.family.policy_method == "exact" and self.family.form != "naive_log"
-        return simple and not own and self._loss in (huber, quantile_huber)
+        quantiles = hasattr(self._networks()[0], "n_quantiles")
+        return simple and not own and self._loss is (quantile_huber if quantiles else huber)
 
     def _make_networks(self) -> None:
         networks, self._modules = self._networks(), list(self.policy.modules())

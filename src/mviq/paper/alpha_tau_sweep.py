@@ -52,17 +52,17 @@ def make(data: StudyData) -> Reproduction:
     ]
     figure = draw(results.envs, means)
     averages = {point: task_means(results.area(label)) for point, label in labels.items()}
-    settings = (*SETTINGS, *map(_picked, best(averages)), *results.notes)
+    settings = (*SETTINGS, *map(_in_words, picked(averages)), *results.notes)
     return Reproduction("sweep", figure, table, settings, findings)
 
 
-def best(averages: Mapping[Point, Floats]) -> list[Point]:
+def picked(averages: Mapping[Point, Floats]) -> list[Point]:
     """Return the point with the highest mean over games, of those with α > 0 and with α = 0.
 
     It is the mean of time averages, which vary less than last scores. In each game, 1 is the
-    highest of any point: points of one game are not another's.
+    highest of any point, since a return of 5 means something else in another game.
 
-    >>> best({(0.9, 1.0): np.array([4.0, 9.0]), (0.0, 1.0): np.array([2.0, 10.0])})
+    >>> picked({(0.9, 1.0): np.array([4.0, 9.0]), (0.0, 1.0): np.array([2.0, 10.0])})
     [(0.9, 1.0), (0.0, 1.0)]
     """
     highest = np.nanmax(list(averages.values()), axis=0)
@@ -73,7 +73,7 @@ def best(averages: Mapping[Point, Floats]) -> list[Point]:
     return [max(points, key=lambda point: scaled[point]) for points in among if points]
 
 
-def _picked(point: Point) -> str:
+def _in_words(point: Point) -> str:
     family = "Tsallis-VI" if point[0] == 0 else "MVI(2)"
     return f"highest time average over all games for {family}: α = {point[0]:g}, τ = {point[1]:g}"
 

@@ -233,10 +233,10 @@ def write_system(directory: RunDirectory) -> list[str]:
     before = _that_matters(read_json(file)) if file.is_file() else _that_matters(now)
     write_durably(file, _json(now))
     new = _that_matters(now)
-    return [f"{x} {before.get(x)} → {new[x]}" for x in new if before.get(x) != new[x]]
+    return [f"{x} {before[x]} → {new[x]}" for x in new if x in before and before[x] != new[x]]
 
 
 def _that_matters(system: dict[str, Any]) -> dict[str, Any]:
     """Return what results depend on to the last bit."""
-    hardware = {name: system.get(name) for name in ("processor", "cpu", "blas", "python")}
-    return {**system.get("versions", {}), **hardware}
+    names = ("processor", "cpu", "blas", "python")
+    return system.get("versions", {}) | {name: system[name] for name in names if name in system}

@@ -124,7 +124,7 @@ def convolution_gradient(
             gradient[f, tap] = taps[tap, f]
 
 
-@compiled_with()
+@compiled_with(part=True)
 def _add_up(
     boards: Floats,
     nonzero: tuple[Integers, Integers],

@@ -96,7 +96,7 @@ def backward(
     return math.sqrt(total)
 
 
-@compiled_with()
+@compiled_with(part=True)
 def _transpose(x: Floats, transposed: Floats) -> None:
     rows, columns = transposed.shape
     for begin in range(0, columns, _TILE):  # so that lines of memory are still in cache
@@ -105,7 +105,7 @@ def _transpose(x: Floats, transposed: Floats) -> None:
                 transposed[i, j] = x[j, i]
 
 
-@compiled_with()
+@compiled_with(part=True)
 def _dense(weight: Floats, bias: Floats, x: Floats, relu: bool, y: Floats) -> None:
     """Write W x + b, or its positive part."""
     if x.shape[1] == 1:
@@ -118,7 +118,7 @@ def _dense(weight: Floats, bias: Floats, x: Floats, relu: bool, y: Floats) -> No
             y[i, b] = max(total, np.float32(0)) if relu else total
 
 
-@compiled_with(fastmath=_SUMS_IN_ANY_ORDER)
+@compiled_with(fastmath=_SUMS_IN_ANY_ORDER, part=True)
 def _bias_gradient(y: Floats, relu: bool, slope: Floats, gradient: Floats) -> None:
     """Let the ReLU stop ``slope`` where y is zero, and write its sums over batch and places."""
     places = y.shape[0] // gradient.size
@@ -133,7 +133,7 @@ def _bias_gradient(y: Floats, relu: bool, slope: Floats, gradient: Floats) -> No
         gradient[i // places] += total
 
 
-@compiled_with(fastmath=_SUMS_IN_ANY_ORDER)
+@compiled_with(fastmath=_SUMS_IN_ANY_ORDER, part=True)
 def _sum_of_squares(x: Floats) -> float:
     """Return Σx², summed in double precision."""
     total = 0.0

@@ -91,7 +91,7 @@ def update(
     return 0.0, loss, norm, mean
 
 
-@compiled_with()
+@compiled_with(part=True)
 def _beyond(z: Floats, limit: float) -> float:
     """Return an |z| that is NaN, infinite or beyond a limit, or else 0."""
     numbers, most, count = z.reshape(-1), np.float32(min(limit, _LARGEST)), 0
@@ -103,7 +103,7 @@ def _beyond(z: Floats, limit: float) -> float:
     return float(abs(numbers[i])) if count > 0 else 0.0
 
 
-@compiled_with()
+@compiled_with(part=True)
 def _loss(
     outcomes: Floats,
     actions: NDArray[np.int64],
@@ -128,7 +128,7 @@ def _loss(
     return loss, total / target.size
 
 
-@compiled_with()
+@compiled_with(part=True)
 def _adam(
     scale: float,
     numbers: tuple[float, float, float, float],
@@ -145,7 +145,7 @@ def _adam(
         _adam_step(scale, numbers, np.float64(steps[k][0]), *arrays)
 
 
-@compiled_with(fastmath={"contract"})
+@compiled_with(fastmath={"contract"}, part=True)
 def _adam_step(
     scale: float,
     numbers: tuple[float, float, float, float],

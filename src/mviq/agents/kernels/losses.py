@@ -74,7 +74,7 @@ def quantile_huber(predicted: Floats, target: Floats, gradient: Floats) -> float
     return float(loss * scale)
 
 
-@compiled_with()
+@compiled_with(part=True)
 def _sort(x: Floats, ranks: Integers) -> Integers:
     """Return numbers whose lower halves are where the smallest x is, the second smallest, …
 
@@ -102,7 +102,7 @@ def _sort(x: Floats, ranks: Integers) -> Integers:
     return order
 
 
-@compiled_with()
+@compiled_with(part=True)
 def _cut(theta: Floats, y: Floats, cuts: Integers) -> None:
     """Write how many y lie below θ − 1, below θ, and not above θ + 1, for every θ.
 

@@ -50,7 +50,7 @@ def bellman(
             target[i, j] = reward + discount * (mean + bonus * entropy[i])
 
 
-@compiled_with()
+@compiled_with(part=True)
 def _evaluate(
     outcomes: Floats,
     q: float,

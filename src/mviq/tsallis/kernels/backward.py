@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from mviq.tsallis.kernels.compiling import Floats, compiled
+from mviq.tsallis.kernels.compiling import Floats, compiled, compiled_part
 
 _LARGEST = float(np.finfo(np.float64).max)
 
@@ -47,7 +47,7 @@ def pull_back_rows(
                 grad_values[row, a] += share * (outer - total) / temperature
 
 
-@compiled
+@compiled_part
 def _steepest(policy: Floats, row: int, exponent: float) -> int:
     """Return the supported action with the largest π^exponent."""
     best = 0
@@ -60,7 +60,7 @@ def _steepest(policy: Floats, row: int, exponent: float) -> int:
     return best
 
 
-@compiled
+@compiled_part
 def _slope(p: float, exponent: float) -> float:
     """Return p^exponent, without a power at q = 1, 2 and 3."""
     if exponent == 0:

@@ -24,29 +24,33 @@ def compiled(function: F) -> F:
     return _compile(function, {"_nrt": False})
 
 
+def compiled_part(function: F) -> F:
+    """Compile as ``compiled`` does, but only for other kernels to call."""
+    return _compile(function, {"_nrt": False}, part=True)
+
+
 def compiled_in_place(function: F) -> F:
     """Compile as lines of the one kernel that calls it.
 
     All that a kernel calls is optimised again with it, so a level less of calls is faster compiled.
     """
-    return _compile(function, {"_nrt": False, "inline": "always"})
+    return _compile(function, {"_nrt": False, "inline": "always"}, part=True)
 
 
-def compiled_with(fastmath: Any = False) -> Callable[[F], F]:
-    """Compile a function that allocates arrays."""
-    return lambda function: _compile(function, {"fastmath": fastmath})
+def compiled_with(fastmath: Any = False, part: bool = False) -> Callable[[F], F]:
+    """Compile a function that allocates arrays; a part is called by other kernels only."""
+    return lambda function: _compile(function, {"fastmath": fastmath}, part)
 
 
-def _compile(function: F, extra: dict[str, Any]) -> F:
-    """Compile a kernel: for Python and with a cache, unless its name says that it is private.
+def _compile(function: F, extra: dict[str, Any], part: bool = False) -> F:
+    """Compile a kernel: for Python and with a cache, unless it is a part of others.
 
-    A private kernel becomes a part of those that call it and is cached with them. What Python
-    needs in order to call a kernel takes a tenth of the time of compiling.
+    A part is cached with those that call it. What Python needs in order to call a kernel takes a
+    tenth of the time of compiling; without it, a call from Python would end the process.
     """
-    private = function.__name__.startswith("_")
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-    options |= {"no_cfunc_wrapper": True, "no_cpython_wrapper": private}
-    kept = {} if private else {"cache": True}
+    options |= {"no_cfunc_wrapper": True, "no_cpython_wrapper": part}
+    kept = {} if part else {"cache": True}
     plain = {name: value for name, value in extra.items() if name != "_nrt"}
     attempts: tuple[dict[str, Any], ...] = (
         extra | kept,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mviq.tsallis.kernels.compiling import Floats, compiled, compiled_in_place
+from mviq.tsallis.kernels.compiling import Floats, compiled, compiled_in_place, compiled_part
 
 _MOST_STEPS = 100  # a guard only: Newton's iterations below end after a handful
 _TOLERANCE = 4 * float(np.finfo(np.float64).eps)
@@ -94,7 +94,7 @@ def entropy_rows(policy: Floats, q: float, result: Floats) -> None:
         result[row] = total
 
 
-@compiled
+@compiled_part
 def _maximum(values: Floats, prior: Floats, row: int) -> tuple[float, float, bool]:
     """Return the largest available value of a row, its prior, and whether the row is good."""
     top, mass, good = -math.inf, 1.0, True
@@ -110,7 +110,7 @@ def _maximum(values: Floats, prior: Floats, row: int) -> tuple[float, float, boo
     return top, mass, good and top > -math.inf
 
 
-@compiled
+@compiled_part
 def _lowest_candidate(top: float, mass: float, q: float, temperature: float) -> float:
     """Return a value below which no action has a probability, since the best has at most one."""
     if q <= 1:
@@ -150,7 +150,7 @@ def _solve(
     return _near_one(value, weight, count, start, q, ratio)
 
 
-@compiled
+@compiled_part
 def _closed_form(gap: Floats, weight: Floats, count: int, q: float, ratio: Floats) -> float:
     total = 0.0
     for i in range(count):
@@ -161,7 +161,7 @@ def _closed_form(gap: Floats, weight: Floats, count: int, q: float, ratio: Float
     return math.log(total) if q == 1 else 0.0
 
 
-@compiled
+@compiled_part
 def _start(gap: Floats, weight: Floats, count: int, q: float) -> float:
     """Return the largest ψ that gives a single action probability one: it is left of the root."""
     start = -math.inf
@@ -170,7 +170,7 @@ def _start(gap: Floats, weight: Floats, count: int, q: float) -> float:
     return start
 
 
-@compiled
+@compiled_part
 def _two(gap: Floats, weight: Floats, count: int, base: float, ratio: Floats) -> float:
     last = math.inf
     for _ in range(_MOST_STEPS):
@@ -187,7 +187,7 @@ def _two(gap: Floats, weight: Floats, count: int, base: float, ratio: Floats) ->
     return 1 - base
 
 
-@compiled
+@compiled_part
 def _near_one(
     gap: Floats, weight: Floats, count: int, psi: float, q: float, ratio: Floats
 ) -> float:
@@ -210,7 +210,7 @@ def _near_one(
     return psi
 
 
-@compiled
+@compiled_part
 def _smallest_base(gap: Floats, weight: Floats, count: int, q: float) -> float:
     """Return the smallest u at which a single action has probability one."""
     base = 0.0
@@ -219,7 +219,7 @@ def _smallest_base(gap: Floats, weight: Floats, count: int, q: float) -> float:
     return base
 
 
-@compiled
+@compiled_part
 def _by_base(
     gap: Floats, weight: Floats, count: int, base: float, q: float, ratio: Floats
 ) -> float:
@@ -249,13 +249,13 @@ def _by_base(
     return (base - 1) / (1 - q)
 
 
-@compiled
+@compiled_part
 def _root_steepness(x: float, root: float) -> float:
     """Return x^(root − 1), without a power at q = 1.5 and without the rounding of root − 1."""
     return x if root == 2 else x**root / x
 
 
-@compiled
+@compiled_part
 def _add(total: float, lost: float, x: float) -> tuple[float, float]:
     """Return total + x and what rounding has added to it, which the next sum takes back."""
     x -= lost
@@ -263,7 +263,7 @@ def _add(total: float, lost: float, x: float) -> tuple[float, float]:
     return larger, (larger - total) - x
 
 
-@compiled
+@compiled_part
 def _above_two(
     value: Floats,
     weight: Floats,
@@ -289,7 +289,7 @@ def _above_two(
     return float((value[size - 1] - top) / temperature - _log_q(v / mass, q))
 
 
-@compiled
+@compiled_part
 def _support_size(value: Floats, weight: Floats, count: int, a: float, temperature: float) -> int:
     """Search by halving for the last action i with Σ_j μ_j ((q−1)(z_j − z_i))^(1/(q−1)) < 1."""
     inside, outside = 0, count
@@ -308,7 +308,7 @@ def _support_size(value: Floats, weight: Floats, count: int, a: float, temperatu
     return inside + 1
 
 
-@compiled
+@compiled_part
 def _smallest_ratio(
     bound: Floats, weight: Floats, count: int, mass: float, a: float, root: float
 ) -> float:
@@ -328,7 +328,7 @@ def _smallest_ratio(
     return v
 
 
-@compiled
+@compiled_part
 def _norm(v: float, b: float, a: float, root: float) -> tuple[float, float]:
     """Return (v^a + b^a)^(1/a) and its derivative in v, without overflow for any a > 1."""
     if b <= v:
@@ -342,12 +342,12 @@ def _norm(v: float, b: float, a: float, root: float) -> tuple[float, float]:
     return norm, norm * power / (v * (1 + power))
 
 
-@compiled
+@compiled_part
 def _log_q(x: float, q: float) -> float:
     return math.expm1((q - 1) * math.log(x)) / (q - 1)
 
 
-@compiled
+@compiled_part
 def _power(x: float, exponent: float) -> float:
     """Return x^exponent, an order of magnitude faster at the exponents of q = 1.5 and q = 3."""
     if exponent == 1:
@@ -359,7 +359,7 @@ def _power(x: float, exponent: float) -> float:
     return float(x**exponent)
 
 
-@compiled
+@compiled_part
 def _sort_descending(value: Floats, weight: Floats, action: NDArray[np.int64], count: int) -> None:
     """Sort by insertion at shrinking distances; the rows that matter are nearly all short."""
     distance = 1
