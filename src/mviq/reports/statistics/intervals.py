@@ -93,7 +93,9 @@ def interval(
     if method == "widened":
         factor = _per_output(_widening(arrays, per_task, tails[1]), estimate)
         ends = estimate + factor * (ends - estimate)
-    ends = np.where(known, np.clip(ends, *bounds), np.nan)
+    # An estimate beyond the bounds shows that they are not the right ones.
+    lowest, highest = np.minimum(bounds[0], estimate), np.maximum(bounds[1], estimate)
+    ends = np.where(known, np.clip(ends, lowest, highest), np.nan)
     return Interval(*(float(x) if estimate.ndim == 0 else x for x in (estimate, *ends)))
 
 
