@@ -35,6 +35,7 @@ MERGES = "a0: &a0 {k: 1}\n" + "\n".join(
         ("a: &a [*a]", "nested more than"),
         ("[" * 10**5, "nested too deeply"),
         ("a: " + "[" * 60 + "]" * 60, "nested more than 50"),
+        ("a: [" + "1," * 10**6 + "]", "at most 2,000,000 bytes, has 2,000,005"),
         ("a: !!bool abc", "cannot be read: 'abc'"),
         ("a: 2024-99-99", "cannot be read: month must be"),
         ("a: !!python/object/apply:os.system [ls]", "could not determine a constructor"),
