@@ -169,6 +169,7 @@ def soak_run(place: Path, steps: int, seconds: float) -> list[str]:
         time.sleep(1)
         learning = any(log.read_text().count("\n") > 1 for log in place.glob("long/*/progress.csv"))
         seen += usage(run.pid) if learning else []
+    code = run.poll()  # None if it takes longer than there is time
     run.terminate()
     run.wait(HANGS)
     seen = seen[len(seen) // 4 :]
@@ -177,7 +178,7 @@ def soak_run(place: Path, steps: int, seconds: float) -> list[str]:
     (log,) = place.glob("long/*/progress.csv")
     done = int(log.read_text().splitlines()[-1].split(",")[0])
     print(f"one run, logged: {done:,} of {steps:,} steps")
-    faults = []
+    faults = [f"the long run ended with exit code {code}"] * bool(code)
     for i, name in enumerate(("resident MB", "open files")):
         first, last, most = seen[0][i], seen[-1][i], max(row[i] for row in seen)
         print(f"one run, {name}: {first:,} early, {last:,} at the end, {most:,} at most")
@@ -191,7 +192,8 @@ def usage(pid: int) -> list[tuple[int, int]]:
         files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
     except OSError:
         return []
-    return [(pages * os.sysconf("SC_PAGE_SIZE") // 2**20, files)]
+    # A process that has ended has no memory, until it is waited for.
+    return [(pages * os.sysconf("SC_PAGE_SIZE") // 2**20, files)] if pages else []
 
 
 def left_behind(place: Path) -> list[str]:
