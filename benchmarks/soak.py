@@ -7,7 +7,8 @@ Two thirds of the time a study of tiny runs is started over and over, each time 
 way: a run killed, the study killed, a disk that is full, a worker of Ray lost. Then it is finished,
 and runs of it are compared, byte for byte, with runs that were left alone. The last third is one
 run, watched from outside. The script fails if memory or open files of that run grow by more than a
-tenth after its first quarter, or if temporary files, processes or zombies are left.
+tenth after its first quarter, or if temporary files, processes or zombies are left. On a busy
+machine it takes longer than an hour, because the study is finished however long that takes.
 """
 
 import argparse
@@ -37,7 +38,8 @@ TINY = {
 }
 GROWTH = 1.1
 MOMENT = 20.0  # seconds after which at most a session is disturbed, and after which it is stopped
-COMPARED = 3  # runs that are done once more, undisturbed
+HANGS = 900.0  # seconds after which a process that was told to stop has failed to
+COMPARED = 10  # runs that are done once more, undisturbed
 
 
 def main() -> int:
@@ -68,11 +70,13 @@ def soak_study(place: Path, runs: int, seconds: float, seed: int) -> list[str]:
         kind = min(counts, key=lambda kind: counts[kind])
         session(file, kind, rng)
         counts[kind] += 1
-    print(f"study of {len(planned)} runs, disturbed: {counts}")
+    print(f"study of {len(planned)} runs, disturbed: {counts}", flush=True)
     command(file, "--retry-failed").wait()
     ended = sum(status_of(directory, run).state == "finished" for run in planned)
     print(f"finished: {ended} of {len(planned)}")
-    same = [is_same(place, directory, run) for run in rng.sample(planned, COMPARED)]
+    same = [
+        is_same(place, directory, run) for run in rng.sample(planned, min(COMPARED, len(planned)))
+    ]
     print(f"equal to undisturbed runs, byte for byte: {sum(same)} of {len(same)}")
     faults = [f"{len(planned) - ended} runs have not finished"] * (ended < len(planned))
     return faults + ["a run differs"] * (not all(same))
@@ -93,9 +97,11 @@ def is_same(place: Path, directory: StudyDirectory, run) -> bool:
 def command(file: Path, *options: str) -> subprocess.Popen:
     words = [sys.executable, "-m", "mviq", "study", "run", str(file), "--out", str(file.parent)]
     words += ["--no-estimate", "--quiet", *options]
-    log = (file.parent / "log").open("ab")
-    with log:
-        return subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
+    own = file.parent / "tmp"  # so that temporary files are found, and processes by this word
+    own.mkdir(exist_ok=True)
+    environ = {**os.environ, "TMPDIR": str(own)}
+    with (file.parent / "log").open("ab") as log:
+        return subprocess.Popen(words, stdout=log, stderr=log, env=environ, start_new_session=True)
 
 
 def session(file: Path, kind: str, rng: random.Random) -> None:
@@ -110,21 +116,22 @@ def session(file: Path, kind: str, rng: random.Random) -> None:
         study.wait(rng.uniform(0, MOMENT))
     except subprocess.TimeoutExpired:
         study.send_signal(signal.SIGINT)
-        study.wait()
-    while processes(str(file.parent)):  # runs of a study that was killed notice it and stop
-        time.sleep(0.1)
+        study.wait(HANGS)
+    end = time.monotonic() + HANGS
+    while time.monotonic() < end and processes(str(file.parent)):
+        time.sleep(0.1)  # runs of a study that was killed notice it and stop
 
 
-def processes(text: str) -> list[int]:
-    """Return the processes of runs whose command holds a text."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*"):
+def processes(place: str, *, runs: bool = True) -> list[int]:
+    """Return the processes of runs in a place, or all that were started for it: Ray's as well."""
+    found, told = [], "cmdline" if runs else "environ"
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            words = (place / "cmdline").read_bytes().decode(errors="replace")
+            text = (process / told).read_bytes().decode(errors="replace")
         except OSError:
             continue
-        if "mviq.studies.worker" in words and text in words:
-            found.append(int(place.name))
+        if place in text and (not runs or "mviq.studies.worker" in text):
+            found.append(int(process.name))
     return found
 
 
@@ -162,12 +169,16 @@ def soak_run(place: Path, steps: int, seconds: float) -> list[str]:
         time.sleep(1)
         learning = any(log.read_text().count("\n") > 1 for log in place.glob("long/*/progress.csv"))
         seen += usage(run.pid) if learning else []
+    code = run.poll()  # None if it takes longer than there is time
     run.terminate()
-    run.wait()
+    run.wait(HANGS)
     seen = seen[len(seen) // 4 :]
     if not seen:
         return ["the long run ended before it could be watched"]
-    faults = []
+    (log,) = place.glob("long/*/progress.csv")
+    done = int(log.read_text().splitlines()[-1].split(",")[0])
+    print(f"one run, logged: {done:,} of {steps:,} steps")
+    faults = [f"the long run ended with exit code {code}"] * bool(code)
     for i, name in enumerate(("resident MB", "open files")):
         first, last, most = seen[0][i], seen[-1][i], max(row[i] for row in seen)
         print(f"one run, {name}: {first:,} early, {last:,} at the end, {most:,} at most")
@@ -181,14 +192,20 @@ def usage(pid: int) -> list[tuple[int, int]]:
         files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
     except OSError:
         return []
-    return [(pages * os.sysconf("SC_PAGE_SIZE") // 2**20, files)]
+    # A process that has ended has no memory, until it is waited for.
+    return [(pages * os.sysconf("SC_PAGE_SIZE") // 2**20, files)] if pages else []
 
 
 def left_behind(place: Path) -> list[str]:
-    partial = [path for path in place.rglob("*") if "partial" in path.name]
+    temporary = [path for path in place.rglob("*") if "partial" in path.name]
+    temporary += [path for path in (place / "tmp").iterdir() if path.name != "ray"]  # Ray's logs
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    workers = processes(str(place))
-    kinds = {"temporary files": partial, "children or zombies": children, "runs": workers}
+    others = processes(str(place), runs=False)
+    kinds = {
+        "temporary files": temporary,
+        "children or zombies": children,
+        "other processes": others,
+    }
     print(", ".join(f"{name} left: {len(items)}" for name, items in kinds.items()))
     return [f"{name} left: {items}" for name, items in kinds.items() if items]
 

@@ -1,5 +1,14 @@
 """MVI(q): Munchausen value iteration regularised by the Tsallis Kullback-Leibler divergence."""
 
-from importlib.metadata import version
+TYPE_CHECKING = False  # as in typing, which would have to be imported
+if TYPE_CHECKING:
+    __version__: str
+else:
 
-__version__ = version("mviq")
+    def __getattr__(name):
+        """Return the version: looking it up takes as long as all else that a command needs."""
+        if name != "__version__":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib.metadata import version
+
+        return version("mviq")

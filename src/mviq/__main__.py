@@ -1,7 +1,34 @@
-"""``python -m mviq`` is the command ``mviq``."""
+"""The command ``mviq``, which is also ``python -m mviq``; Ctrl-C is heard before it is loaded."""
 
+import os
+import signal
 import sys
+from types import FrameType
 
-from mviq.cli.main import main
 
-sys.exit(main())
+def command() -> int:
+    """Run the command line and return its exit code."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not in the background
+        signal.signal(signal.SIGINT, interrupt)
+    from mviq.cli.main import main
+
+    return main()
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise ``KeyboardInterrupt``, but end at once in an import.
+
+    Libraries that are imported catch it, and go on or fail later for lack of what was left out.
+    """
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            try:
+                os.write(2, b"mviq: interrupted\n")
+            finally:
+                os._exit(130)
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(command())

@@ -1,11 +1,14 @@
 """The command as a whole: help, version, mistakes."""
 
 import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from mviq.__main__ import interrupt
 from mviq.cli.main import COMMANDS, main
 
 
@@ -110,3 +113,28 @@ def test_an_exit_from_within_a_command_keeps_its_code(monkeypatch: pytest.Monkey
     with pytest.raises(SystemExit) as stop:
         main(["verify"])
     assert stop.value.code == 3
+
+
+CAUGHT = """
+import signal
+try:
+    signal.raise_signal(signal.SIGINT)
+except BaseException:
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "words"), [("rich", "--help"), ("caught", "train caught:Env-v0")]
+)
+def test_an_interrupt_while_it_is_loaded(module: str, words: str, tmp_path: Path) -> None:
+    """Some libraries catch the exception while they are imported."""
+    (tmp_path / f"{module}.py").write_text(CAUGHT)
+    mviq = [sys.executable, "-m", "mviq", *words.split()]
+    ended = subprocess.run(mviq, cwd=tmp_path, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (130, "mviq: interrupted\n")
+
+
+def test_an_interrupt_later() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(signal.SIGINT, sys._getframe())

@@ -25,7 +25,6 @@ from mviq.runs.directory import RunError
 from mviq.runs.settings import config_yaml, read_file
 from mviq.runs.training import train
 from mviq.storage import digest
-from mviq.studies.plan import expand
 from mviq.studies.study_file import read_study
 from mviq.studies.tuning.search_file import read_search
 from mviq.tabular import garnet, load_mdp, save_mdp
@@ -110,10 +109,6 @@ def load_replay(path: Path) -> None:
     MVI("MlpPolicy", "CartPole-v1", **SMALL).load_replay_buffer(path)
 
 
-def study_runs(path: Path) -> None:
-    expand(read_study(path))
-
-
 def interrupted(config: Any) -> Callable[[Path], Any]:
     return lambda path: crash(config, run_of(path).parent, 45)
 
@@ -160,8 +155,8 @@ FORMATS = {
     ),
     "mdp": Format("m.npz", lambda p: save_mdp(garnet(5), p), load_mdp, bits),
     "config.yaml": Format("c.yaml", lambda p: p.write_text(config_yaml(RUN)), read_file, text),
-    "study.yaml": Format("tiny.yaml", lambda p: write_study(p.parent), study_runs, text),
-    "study.toml": Format("tiny.toml", lambda p: p.write_text(TOML), study_runs, text),
+    "study.yaml": Format("tiny.yaml", lambda p: write_study(p.parent), read_study, text),
+    "study.toml": Format("tiny.toml", lambda p: p.write_text(TOML), read_study, text),
     "tune.yaml": Format(
         "tiny.yaml",
         lambda p: write_study(p.parent, algorithms=["mvi"], tune={"trials": 3, "space": SPACE}),
@@ -228,6 +223,5 @@ def complaint(case: Format, place: Path, number: int) -> list[str]:
         return [f"{number}: {error!r:.200}"]
     else:
         return []
-    named = str(place) in message or re.match("the run '.*' on .* cannot be", message)
-    good = named and len(message.splitlines()) == 1 and len(message) < 1500
+    good = str(place) in message and len(message.splitlines()) == 1 and len(message) < 1500
     return [] if good else [f"{number}: {message:.200}"]

@@ -35,6 +35,7 @@ MERGES = "a0: &a0 {k: 1}\n" + "\n".join(
         ("a: &a [*a]", "nested more than"),
         ("[" * 10**5, "nested too deeply"),
         ("a: " + "[" * 60 + "]" * 60, "nested more than 50"),
+        ("a: [" + "1," * 10**6 + "]", "at most 2,000,000 bytes, has 2,000,005"),
         ("a: !!bool abc", "cannot be read: 'abc'"),
         ("a: 2024-99-99", "cannot be read: month must be"),
         ("a: !!python/object/apply:os.system [ls]", "could not determine a constructor"),
@@ -83,29 +84,42 @@ def test_a_directory_whose_name_is_no_text(tmp_path, capsys):
 
 
 CONFIG = cartpole(total_steps=300, eval_every=0)
+COUNTED = cartpole(total_steps=300, eval_every=0, callbacks=("own_parts:Counting",))
+VECTOR, LOGGED = "agent.env.object.1.dict", "agent.state.dict.logged"
 HARM = {
-    "negative word": (("random", "dict", "python", "tuple", 1, "tuple", 0), -5),
-    "object for a list": (("env",), {"object": ["DummyVecEnv", {"dict": {"envs": {"dict": {}}}}]}),
-    "same as nothing": (("action_space",), {"same": "nope"}),
-    "another row": (("replay", "dict", "pos"), 7),
+    "negative word": ("agent.random.dict.python.tuple.1.tuple.0", -5),
+    "object for a list": (f"{VECTOR}.envs", {"dict": {}}),
+    "same as nothing": ("agent.action_space", {"same": "nope"}),
+    "another row": ("agent.replay.dict.pos", 7),
+    "nothing of the environment": (VECTOR, {}),
+    "text for a reward": (f"{VECTOR}.envs.0.object.1.dict.rewards", ["x"]),
+    "unknown column": (LOGGED, [{"tuple": ["x", 1, 1, {"tuple": []}]}]),
+    "text to average": (LOGGED, [{"tuple": ["train/loss", "x", 1, {"tuple": []}]}]),
+    "too large for a float": ("agent.state.dict.ep_info_buffer.0.dict.r", 10**400),
+    "endless time": ("time/time_elapsed", float("inf")),
+    "method of a callback": ("callbacks.0.dict._on_step", 1),
+    "nothing of a callback": ("callbacks.0.dict", {}),
+    "callback the same as nothing": ("callbacks.0.dict.n_calls", {"same": "nope"}),
 }
 
 
 @pytest.mark.parametrize("name", HARM)
 def test_a_checkpoint_changed_on_purpose_is_named_and_the_one_before_it_used(name, tmp_path):
-    train(CONFIG, tmp_path / "whole")
-    crash(CONFIG, tmp_path / "broken", 250)
-    place = RunDirectory(tmp_path / "broken" / CONFIG.name).checkpoints / "step_000000000200"
+    path, value = HARM[name]
+    config = COUNTED if path.startswith("callbacks") else CONFIG
+    train(config, tmp_path / "whole")
+    crash(config, tmp_path / "broken", 250)
+    place = RunDirectory(tmp_path / "broken" / config.name).checkpoints / "step_000000000200"
     tree = json.loads((place / "state.json").read_bytes())
-    (*path, last), value = HARM[name]
-    reduce(getitem, path, tree["agent"])[last] = value
+    *path, last = (int(key) if key.isdigit() else key for key in path.split("."))
+    reduce(getitem, path, tree)[last] = value
     (place / "state.json").write_text(json.dumps(tree))
     manifest = json.loads((place / "manifest.json").read_bytes())["manifest"]
     manifest["files"]["state.json"] = digest((place / "state.json").read_bytes())
     sha256 = digest(json.dumps(manifest, sort_keys=True).encode())
     (place / "manifest.json").write_text(json.dumps({"manifest": manifest, "sha256": sha256}))
     reporter = Crashing()
-    train(CONFIG, tmp_path / "broken", reporter)
+    train(config, tmp_path / "broken", reporter)
     assert "step_000000000200 cannot be used" in reporter.said[0]
     assert "continuing at step 100" in reporter.said
-    assert_same_run(CONFIG, tmp_path / "whole", tmp_path / "broken")
+    assert_same_run(config, tmp_path / "whole", tmp_path / "broken")

@@ -16,6 +16,7 @@ from typing import IO, Any
 import safetensors.numpy
 
 from mviq.agents.codec import Arrays
+from mviq.messages import error_line
 from mviq.storage import write_durably
 
 FORMAT, VERSION = "mviq-agent", 3
@@ -69,7 +70,7 @@ def blaming(path: Any) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        reason = str(error).strip().split("\n")[0]
+        reason = error_line(str(error).strip().split("\n")[0])
         if not isinstance(error, ValueError) or not reason:
             reason = f"{type(error).__name__} {reason}".strip()
         raise ValueError(f"{path} cannot be loaded as an mviq agent: {reason}") from error

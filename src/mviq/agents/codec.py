@@ -29,6 +29,7 @@ from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 Arrays = dict[str, np.ndarray[Any, Any]]
 Known = TypeVar("Known", bound=Callable[..., Any])
 
+MOST_BITS = 1000  # of a whole number, so that it has a float
 LARGEST = 2**23  # numbers in an observation; a colour picture of 1080 lines has fewer
 _CLASSES: dict[str, Callable[..., Any]] = {}
 _MAPPINGS: dict[str, Any] = {"dict": dict, "OrderedDict": OrderedDict}
@@ -81,6 +82,8 @@ class Encoder:
     def describe(self, value: Any, path: str) -> Any:
         """Return the tree of a value, with ``encode`` for what is inside it."""
         kind = type(value)
+        if kind is int and value.bit_length() > MOST_BITS:
+            raise CannotEncode(f"{path} cannot be saved: it has more than {MOST_BITS} bits")
         if value is None or kind in (bool, int, str) or (kind is float and math.isfinite(value)):
             return value
         if kind is list:
@@ -149,6 +152,8 @@ class Decoder:
             now = chain(current if isinstance(current, list) else (), repeat(None))
             items = enumerate(zip(tree, now, strict=False))
             return [self.decode(item, f"{path}.{i}", before) for i, (item, before) in items]
+        if isinstance(tree, int) and tree.bit_length() > MOST_BITS:
+            raise ValueError(f"{path} must have at most {MOST_BITS} bits, has {tree.bit_length()}")
         if not isinstance(tree, dict):
             return tree
         if len(tree) != 1:

@@ -11,7 +11,7 @@ from mviq.agents import register
 from mviq.envs.ids import import_for
 from mviq.messages import did_you_mean
 from mviq.runs.config import Config
-from mviq.runs.snapshot import capture, restore
+from mviq.runs.snapshot import capture, check_attributes, prepare
 
 
 class Kind(NamedTuple):
@@ -71,11 +71,21 @@ def callback_state(callbacks: list[Any]) -> tuple[Any, dict[str, Any]]:
     return capture([_attributes(callback) for callback in callbacks], "callbacks")
 
 
-def restore_callbacks(callbacks: list[Any], tree: Any, arrays: dict[str, Any]) -> None:
-    """Give callbacks the state that was captured."""
+def prepare_callbacks(
+    callbacks: list[Any], tree: Any, arrays: dict[str, Any]
+) -> Callable[[], None]:
+    """Check the state that was captured, and return what gives it to the callbacks."""
     now = [_attributes(callback) for callback in callbacks]
-    for callback, state in zip(callbacks, restore(now, tree, arrays, "callbacks"), strict=True):
-        vars(callback).update(state)
+    states, put_inside = prepare(now, tree, arrays, "callbacks")
+    for callback, before, state in zip(callbacks, now, states, strict=True):
+        check_attributes(type(callback), before, state)
+
+    def put_in_place() -> None:
+        put_inside()
+        for callback, state in zip(callbacks, states, strict=True):
+            vars(callback).update(state)
+
+    return put_in_place
 
 
 def _attributes(callback: Any) -> dict[str, Any]:

@@ -44,11 +44,16 @@ def collect(agent: Any) -> tuple[dict[str, Any], Arrays]:
 
 
 def prepare_state(
-    agent: Any, step: int, tree: dict[str, Any], arrays: Arrays
+    agent: Any,
+    step: int,
+    tree: dict[str, Any],
+    arrays: Arrays,
+    can_log: Callable[[str, Any], bool],
 ) -> Callable[[], None]:
     """Check all of a state, and return what gives it to the agent, whose environment was reset.
 
-    The agent was built from the same configuration; it stays as it is until then.
+    The agent was built from the same configuration; it stays as it is until then. ``can_log`` says
+    whether the run has a place for a value of a name.
     """
     targets = {"state": None, "replay": None, "random": None}
     targets |= {"env": agent.env, "action_space": agent.action_space}
@@ -61,6 +66,9 @@ def prepare_state(
     check_state(agent, state)
     if state["num_timesteps"] != step:
         raise ValueError(f"num_timesteps must be {step}, got {state['num_timesteps']}")
+    for name, value, *_ in state["logged"]:
+        if not can_log(name, value):
+            raise ValueError(f"the run does not log {value!r:.40} as {name!r:.40}")
     check_small_state(agent.replay_buffer, values["replay"], step // agent.n_envs)
     _check_random_state(chance)
 
@@ -81,17 +89,47 @@ def _running_statistics(agent: Any) -> dict[str, Any]:
 
 
 def rehearse(env: VecEnv, tree: dict[str, Any], arrays: Arrays) -> None:
-    """Give a state to another environment, and make a step: one that cannot go on raises."""
+    """Give a state to another environment, and make a step: one that cannot go on raises.
+
+    Wrappers need some of the state at the end only. So the step ends the episode, unless one that
+    ends too early is too much for the environment in any state.
+    """
     if tree["env"] is None:
         return
+    ends = _can_end_early(env)
     env.reset()
     restore(env, tree["env"], arrays, "env")
-    actions = np.full(env.num_envs, getattr(env.action_space, "start", 0))
-    last = restore(None, tree["state"], arrays, "state")["_last_obs"]
-    if has_mask(last):
-        actions += last["action_mask"].argmax(axis=1)  # the first that is available
-    env.step(actions)
+    _step(env, restore(None, tree["state"], arrays, "state")["_last_obs"], ends)
     env.reset()
+
+
+def _can_end_early(env: VecEnv) -> bool:
+    try:
+        _step(env, env.reset(), ends=True)
+    except Exception:  # of any kind: the environment is a user's
+        return False
+    return True
+
+
+def _step(env: VecEnv, last: Any, ends: bool) -> None:
+    """Make a step with the first action that is available, after which episodes may be over."""
+    actions = np.full(env.num_envs, getattr(env.action_space, "start", 0))
+    if has_mask(last):
+        actions += last["action_mask"].argmax(axis=1)
+    for single in getattr(env, "envs", ()) if ends else ():
+        _end_with_next_step(single.unwrapped)
+    env.step(actions)
+
+
+def _end_with_next_step(env: Any) -> None:
+    step = env.step
+
+    def last_step(action: Any) -> Any:
+        env.step = step
+        observation, reward, _, truncated, info = step(action)
+        return observation, reward, True, truncated, info
+
+    env.step = last_step
 
 
 def replay_rings(agent: Any) -> list[Ring]:

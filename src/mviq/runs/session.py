@@ -24,7 +24,7 @@ from mviq.runs.checkpoint import Checkpoint, Checkpoints, DamagedError
 from mviq.runs.config import Config, remarks
 from mviq.runs.directory import Result, RunDirectory, RunError
 from mviq.runs.evaluation import evaluate, seed_of
-from mviq.runs.own_parts import callback_state, own, restore_callbacks
+from mviq.runs.own_parts import callback_state, own, prepare_callbacks
 from mviq.runs.records import saved_step
 from mviq.runs.repeating import CannotRepeat
 from mviq.runs.reporter import Reporter
@@ -109,7 +109,7 @@ class Session(BaseCallback):
                 raise DamagedError(f"{table.path} is not as the checkpoint left it")
         if type(tree["boundary"]) is not int or not 0 <= tree["boundary"] <= step:
             raise ValueError(f"boundary must be 0 to {step}, got {tree['boundary']!r:.40}")
-        float(tree["best"]), float(tree["time/time_elapsed"])
+        float(tree["best"]), int(1e9 * tree["time/time_elapsed"])
         agent, state = self.agent, (tree["agent"], checkpoint.arrays)
         assert agent.env is not None and agent.replay_buffer is not None  # noqa: PT018
         self.checkpoints.check_replay(checkpoint, agent.replay_buffer, step // agent.n_envs)
@@ -120,15 +120,17 @@ class Session(BaseCallback):
                 self.reporter.say(f"the episode could not be repeated: {one_line(reason)}")
                 tree["agent"]["env"], self._cut_off = None, True
         agent.env.reset()  # so that the environment is made of what it was made of
-        self._put_in_place = run_state.prepare_state(agent, step, *state)
+        self._prepared = (
+            run_state.prepare_state(agent, step, *state, self.tables.can_log),
+            prepare_callbacks(self.callbacks, tree["callbacks"], checkpoint.arrays),
+        )
 
     def _continue_from(self, checkpoint: Checkpoint) -> None:
         assert self.agent.env is not None
-        self._put_in_place()
+        for put_in_place in self._prepared:
+            put_in_place()
         for ring in run_state.replay_rings(self.agent):
             self.checkpoints.fill(ring)
-        if self.callbacks:
-            restore_callbacks(self.callbacks, checkpoint.tree["callbacks"], checkpoint.arrays)
         self.boundary = int(checkpoint.tree["boundary"])
         self.saved = (checkpoint.step, self.boundary)
         self.best = float(checkpoint.tree["best"])

@@ -16,6 +16,7 @@ from mviq.runs.presets import check_names, sources
 FIELDS: dict[str, Field[Any]] = {declared.name: declared for declared in fields(Config)}
 NOTHING = ("none", "null", "")
 MOST_DEPTH, MOST_VALUES = 50, 1_000_000  # of a file: more is a mistake, or an attack
+MOST_BYTES = 2_000_000  # of a file, which PyYAML may take 20 s to read
 PICKING = ("preset", "algorithm", "total_steps")  # what the defaults of other settings depend on
 
 
@@ -88,6 +89,8 @@ def load(path: Path) -> dict[Any, Any]:
         raise ValueError(f"there is no file {path}")
     if path.suffix not in (".yaml", ".yml", ".toml"):
         raise ValueError(f"{path} must end in .yaml, .yml or .toml")
+    if (size := path.stat().st_size) > MOST_BYTES:
+        raise ValueError(f"{path} must have at most {MOST_BYTES:,} bytes, has {size:,}")
     import yaml
 
     try:

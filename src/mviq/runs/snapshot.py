@@ -141,7 +141,7 @@ def check_state(value: Any, state: Any) -> None:
     elif _gives_its_own(value):
         _rehearse(value, state)
     else:
-        _check_attributes(value, state)
+        check_attributes(type(value), _state(value), state)
 
 
 def _rehearse(value: Any, state: Any) -> None:
@@ -167,9 +167,10 @@ def _comparable(state: Any) -> Any:
     return tree, {name: (x.dtype, x.shape, x.tobytes()) for name, x in arrays.items()}
 
 
-def _check_attributes(value: Any, state: Any) -> None:
-    """Refuse names of methods, and other values in the place of what a library adds to."""
-    now, kind = vars(value), type(value)
+def check_attributes(kind: type, now: dict[str, Any], state: Any) -> None:
+    """Refuse names of methods, other values in the place of what a library adds to, and gaps."""
+    for name in now.keys() - state.keys():
+        raise ValueError(f"{name} is missing")
     for name, item in state.items():
         own = getattr(kind, name, None)
         if name not in now and (callable(own) or isinstance(own, property)):

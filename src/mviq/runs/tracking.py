@@ -78,6 +78,12 @@ class Tables:
         tables = (self.progress, self.timing, self.evaluations, self.own)
         self.all = {table.path.name: table for table in tables if table is not None}
 
+    def can_log(self, name: str, value: Any) -> bool:
+        """Return whether there is a place for a value: only a person's own parts log text."""
+        if name in METRICS or name in CLOCK:
+            return isinstance(value, Real)
+        return self.own is not None
+
     def check_in_place(self) -> None:
         """Require that all files still have their names."""
         for table in self.all.values():

@@ -11,6 +11,7 @@ from mviq.runs.config import fits
 from mviq.runs.presets import check_names
 from mviq.runs.settings import FIELDS, convert, load
 from mviq.studies.definition import Budget, Entry, Settings, Study, returns_from
+from mviq.studies.plan import expand
 
 KEYS = (
     *("name", "description", "baseline", "environments", "algorithms", "seeds", "settings"),
@@ -22,8 +23,8 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 
 def read_study(path: Path) -> Study:
-    """Return the study of a YAML or TOML file."""
-    return parse_file(path, study_from)
+    """Return the study of a YAML or TOML file; every run of it is valid."""
+    return parse_file(path, _valid_study)
 
 
 def parse_file(path: Path, parse: Callable[[Mapping[Any, Any]], T]) -> T:
@@ -38,6 +39,12 @@ def parse_file(path: Path, parse: Callable[[Mapping[Any, Any]], T]) -> T:
 def name_from(content: Mapping[Any, Any]) -> str:
     """Return the name of the study or search that a mapping describes."""
     return _name(content["name"])
+
+
+def _valid_study(content: Mapping[Any, Any]) -> Study:
+    study = study_from(content)
+    expand(study)  # here, where the file is known that a message has to name
+    return study
 
 
 def study_from(content: Mapping[Any, Any]) -> Study:
