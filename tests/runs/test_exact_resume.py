@@ -41,6 +41,7 @@ CONFIGS = {
     "box2d": resolve("LunarLander-v3", **COMMON, n_envs=2, n_steps=3),
     "box2d-own-wrapper": resolve("LunarLander-v3", **COMMON, wrappers=("own_parts:Noisy",)),
     "own-parts": cartpole(**OWN_PARTS),
+    "score-at-the-end": resolve("own_parts:Scoring-v0", **COMMON, wrappers=("own_parts:Scored",)),
     "normalized-dictionaries": resolve(
         "own_parts:Parts-v0", **COMMON, n_steps=1, normalize="observations"
     ),

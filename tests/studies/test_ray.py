@@ -3,11 +3,13 @@
 import importlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -15,6 +17,8 @@ from comparing import assert_same_run
 from mviq.cli.main import main
 from mviq.runs.records import saved_step
 from mviq.runs.training import train
+from mviq.studies import ray_engine
+from mviq.studies.engine import EngineLost
 from mviq.studies.plan import config_of, expand
 from mviq.studies.study_directory import StudyDirectory
 from mviq.studies.study_file import read_study
@@ -128,3 +132,23 @@ def test_the_missing_extra_is_named(tmp_path, monkeypatch, capsys):
     assert main(["study", "run", str(write_study(tmp_path)), "--engine", "ray"]) == 2
     assert capsys.readouterr().err.endswith("needs an extra: pip install 'mviq[ray]'\n")
     assert "ray" not in sys.modules
+
+
+def test_a_head_that_does_not_answer_is_lost(monkeypatch):
+    """The mailbox, on the node of the study, answers all the same."""
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        address = "{}:{}".format(*head.getsockname())
+        ray = MagicMock()
+        ray.exceptions.RayError = RuntimeError
+        ray.get_runtime_context().gcs_address = address
+        ray.wait.return_value, ray.get.return_value = ([], []), ([], {})
+        engine = ray_engine.RayEngine(
+            ray, ray_engine.CapturedOutput(), ray_engine.Resources(), None
+        )
+        vars(engine)["_mailbox"] = MagicMock()
+        monkeypatch.setattr(ray_engine, "LOOK", 0.0)
+        assert engine.events() == []
+    assert engine.events() == []  # it may come back
+    monkeypatch.setattr(ray_engine, "SILENCE", 0.0)
+    with pytest.raises(EngineLost, match="the Ray cluster is lost: .*refused"):
+        engine.events()

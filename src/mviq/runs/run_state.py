@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import numpy as np
@@ -88,26 +88,36 @@ def _running_statistics(agent: Any) -> dict[str, Any]:
     return {name: known[name] for name in ("obs_rms", "ret_rms") if name in known}
 
 
-def rehearse(env: VecEnv, tree: dict[str, Any], arrays: Arrays) -> None:
+def rehearse(make_env: Callable[[], VecEnv], tree: dict[str, Any], arrays: Arrays) -> None:
     """Give a state to another environment, and make a step: one that cannot go on raises.
 
-    Wrappers need some of the state at the end only. So the step ends the episode, unless one that
-    ends too early is too much for the environment in any state.
+    Wrappers need some of the state at the end only. So the step ends the episode, unless to end so
+    early is too much for the environment in any state.
     """
     if tree["env"] is None:
         return
-    ends = _can_end_early(env)
-    env.reset()
-    restore(env, tree["env"], arrays, "env")
-    _step(env, restore(None, tree["state"], arrays, "state")["_last_obs"], ends)
-    env.reset()
 
+    def go_on(ends: bool) -> None:
+        with closing(make_env()) as env:
+            env.reset()
+            restore(env, tree["env"], arrays, "env")
+            _step(env, restore(None, tree["state"], arrays, "state")["_last_obs"], ends)
+            env.reset()
 
-def _can_end_early(env: VecEnv) -> bool:
     try:
-        _step(env, env.reset(), ends=True)
-    except Exception:  # of any kind: the environment is a user's
-        return False
+        go_on(ends=True)
+    except Exception:
+        if _can_end_early(make_env):
+            raise
+        go_on(ends=False)
+
+
+def _can_end_early(make_env: Callable[[], VecEnv]) -> bool:
+    with closing(make_env()) as env:
+        try:
+            _step(env, env.reset(), ends=True)
+        except Exception:  # of any kind: the environment is a user's
+            return False
     return True
 
 
@@ -116,16 +126,21 @@ def _step(env: VecEnv, last: Any, ends: bool) -> None:
     actions = np.full(env.num_envs, getattr(env.action_space, "start", 0))
     if has_mask(last):
         actions += last["action_mask"].argmax(axis=1)
-    for single in getattr(env, "envs", ()) if ends else ():
-        _end_with_next_step(single.unwrapped)
-    env.step(actions)
+    ending = [single.unwrapped for single in getattr(env, "envs", ()) if ends]
+    for single in ending:
+        _end_with_next_step(single)
+    try:
+        env.step(actions)
+    finally:
+        for single in ending:
+            vars(single).pop("step", None)
 
 
 def _end_with_next_step(env: Any) -> None:
     step = env.step
 
     def last_step(action: Any) -> Any:
-        env.step = step
+        del env.step  # the next one is as always
         observation, reward, _, truncated, info = step(action)
         return observation, reward, True, truncated, info
 

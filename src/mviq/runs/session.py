@@ -10,7 +10,8 @@ import errno
 import sys
 import threading
 import time
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
+from functools import partial
 
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
@@ -113,12 +114,12 @@ class Session(BaseCallback):
         agent, state = self.agent, (tree["agent"], checkpoint.arrays)
         assert agent.env is not None and agent.replay_buffer is not None  # noqa: PT018
         self.checkpoints.check_replay(checkpoint, agent.replay_buffer, step // agent.n_envs)
-        with closing(make_env(self.config, agent.n_envs, self.config.seed, False)) as env:
-            try:
-                run_state.rehearse(env, *state)
-            except CannotRepeat as reason:
-                self.reporter.say(f"the episode could not be repeated: {one_line(reason)}")
-                tree["agent"]["env"], self._cut_off = None, True
+        another = partial(make_env, self.config, agent.n_envs, self.config.seed, False)
+        try:
+            run_state.rehearse(another, *state)
+        except CannotRepeat as reason:
+            self.reporter.say(f"the episode could not be repeated: {one_line(reason)}")
+            tree["agent"]["env"], self._cut_off = None, True
         agent.env.reset()  # so that the environment is made of what it was made of
         self._prepared = (
             run_state.prepare_state(agent, step, *state, self.tables.can_log),

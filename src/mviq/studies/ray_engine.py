@@ -10,6 +10,7 @@ import io
 import os
 import re
 import socket
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
@@ -26,6 +27,7 @@ from mviq.studies.ray_task import Mailbox, execute
 RETRIES = 20  # of a run whose node is lost, while the study is running
 POLL = 0.5  # seconds between looks into the mailbox
 SILENCE = 45.0  # seconds without its answer: the cluster is lost; after 60 Ray ends this process
+LOOK = 5.0  # seconds between looks for the head
 ANSWER = 10.0  # seconds in which a cluster must answer
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -83,6 +85,8 @@ class RayEngine:
         self._resources, self._workers = resources, workers
         self._active: dict[Any, Task] = {}
         self._stopping: set[str] = set()
+        self._head = str(ray.get_runtime_context().gcs_address)
+        self._head_answered = time.monotonic()
 
     def room(self, tasks: Sequence[Task]) -> int:
         """Return how many runs fit on the nodes at once."""
@@ -126,9 +130,22 @@ class RayEngine:
             message = self._mailbox.take.remote(self._stopping)
             newest, nodes = self._ray.get(message, timeout=SILENCE)
             self._cancel_waiting(nodes)
+            self._look_for_head()
         active = {task.run for task in self._active.values()}
         progress = [event for event in newest if event.run in active]
         return [*self._captured.notes(), *progress, *map(self._ended, done)]
+
+    def _look_for_head(self) -> None:
+        """Raise ``OSError`` if the head has not answered for long: the mailbox does not need it."""
+        silent = time.monotonic() - self._head_answered
+        if silent < LOOK:
+            return
+        try:
+            _check_reachable(self._head)
+            self._head_answered = time.monotonic()
+        except OSError:
+            if silent > SILENCE:
+                raise
 
     @contextmanager
     def _noticing_loss(self) -> Iterator[None]:
