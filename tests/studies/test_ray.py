@@ -150,5 +150,5 @@ def test_a_head_that_does_not_answer_is_lost(monkeypatch):
         assert engine.events() == []
     assert engine.events() == []  # it may come back
     monkeypatch.setattr(ray_engine, "SILENCE", 0.0)
-    with pytest.raises(EngineLost, match="the Ray cluster is lost: .*refused"):
+    with pytest.raises(EngineLost, match=r"the Ray cluster is lost: .*refused"):
         engine.events()

@@ -113,4 +113,6 @@ def _best(env: str, scores: dict[Point, Floats]) -> Finding:
     rival = max(others, key=lambda point: others[point])
     lead = difference(scores[CHOSEN], scores[rival], level=1 - 0.05 / len(others))
     place = f"α = {rival[0]:g}, τ = {rival[1]:g}"
-    return Finding(claim, env, f"against the best other, {place}: {in_words(lead)}", above(lead))
+    # Two seeds that happen to score the same say nothing of how much seeds vary.
+    holds = None if lead.without_width else above(lead)
+    return Finding(claim, env, f"against the best other, {place}: {in_words(lead)}", holds)
