@@ -87,6 +87,7 @@ CONFIG = cartpole(total_steps=300, eval_every=0)
 COUNTED = cartpole(total_steps=300, eval_every=0, callbacks=("own_parts:Counting",))
 VECTOR, LOGGED = "agent.env.object.1.dict", "agent.state.dict.logged"
 HARM = {
+    "another configuration": ("config", "nope"),
     "negative word": ("agent.random.dict.python.tuple.1.tuple.0", -5),
     "object for a list": (f"{VECTOR}.envs", {"dict": {}}),
     "same as nothing": ("agent.action_space", {"same": "nope"}),

@@ -23,7 +23,7 @@ from mviq.runs import run_state
 from mviq.runs.building import make_env, model_files, save_agent
 from mviq.runs.checkpoint import Checkpoint, Checkpoints, DamagedError
 from mviq.runs.config import Config, remarks
-from mviq.runs.directory import Result, RunDirectory, RunError
+from mviq.runs.directory import Result, RunDirectory
 from mviq.runs.evaluation import evaluate, seed_of
 from mviq.runs.own_parts import callback_state, own, prepare_callbacks
 from mviq.runs.records import saved_step
@@ -104,7 +104,7 @@ class Session(BaseCallback):
         """Raise unless the run can go on from a checkpoint; nothing is changed by looking."""
         tree, step = checkpoint.tree, checkpoint.step
         if tree["config"] != self.config.hash:
-            raise RunError(f"{self.directory.config_file} was changed after the run was begun")
+            raise ValueError(f"it is of another configuration than {self.directory.config_file}")
         for name, table in self.tables.all.items():
             if name not in checkpoint.tables or not table.matches(checkpoint.tables[name]):
                 raise DamagedError(f"{table.path} is not as the checkpoint left it")
