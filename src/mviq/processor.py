@@ -94,7 +94,7 @@ def _blas_libraries() -> list[Any]:
 def arithmetic() -> dict[str, Any]:
     """Return what multiplies matrices here; each rounds in its own way."""
     built = {
-        name: library.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[index]
+        name: library.show_config(mode="dicts")["Build Dependencies"]["blas"]
         for name, library in (("NumPy", np), ("SciPy", scipy))
     }
     blas = [f"{own['name']} {own['version']} in {name}" for name, own in built.items()]

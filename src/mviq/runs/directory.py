@@ -239,4 +239,4 @@ def write_system(directory: RunDirectory) -> list[str]:
 def _that_matters(system: dict[str, Any]) -> dict[str, Any]:
     """Return what results depend on to the last bit."""
     names = ("processor", "cpu", "blas", "python")
-    return system.get("versions", {}) | {name: system[name] for name in names if name in system}
+    return {**system.get("versions", {}), **{x: system[x] for x in names if x in system}}

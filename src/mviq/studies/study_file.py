@@ -80,9 +80,9 @@ def _check_together(study: Study) -> None:
         _check_apart(f"environments[{i}]", env.keys() - {"env"})
     places = (*study.environments, *(entry.settings for entry in study.entries))
     named_envs = [place["env"] for place in places if "env" in place]
-    for env in study.returns.keys() - set(named_envs):
+    for name in study.returns.keys() - set(named_envs):
         raise ValueError(
-            f"returns names {env!r}, which is not in the study{did_you_mean(env, named_envs)}"
+            f"returns names {name!r}, which is not in the study{did_you_mean(name, named_envs)}"
         )
     if _count(study) > MOST_RUNS:
         raise ValueError(f"a study must have at most {MOST_RUNS:,} runs, got {_count(study):,}")
