@@ -1,6 +1,7 @@
 """Settings for all tests: reproducible unless asked to explore; a browser for those of pages."""
 
 import os
+import signal
 
 import pytest
 import torch
@@ -12,6 +13,9 @@ from chromium import launch_options
 settings.register_profile("reproducible", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "reproducible"))
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background, by nohup say:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # processes of tests are interrupted
 
 torch.manual_seed(0)
 torch.set_num_threads(1)  # two test processes share two cores
