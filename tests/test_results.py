@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mviq.env_families import family_of
-from mviq.paper.alpha_tau_sweep import picked
+from mviq.paper.alpha_tau_sweep import labels_of_points, picked
 from mviq.paper.artefacts import ARTEFACTS
 from mviq.paper.experiments import TUNED
 from mviq.paper.learning import learning
@@ -119,12 +119,10 @@ def scores_table(name):
 def sweep_table(name):
     """Return the final scores of the sweep, a row for each game and α, a column for each τ."""
     data = load_study(ROOT / "results" / name)
-    points = {
-        run.label: (run.settings["munchausen_alpha"], run.settings["temperature"])
-        for run in data.runs
-    }
     results = learning(data)
-    means = {points[label]: task_means(results.last(label)) for label in results.curves}
+    means = {
+        point: task_means(results.last(label)) for point, label in labels_of_points(data).items()
+    }
     alphas, temperatures = (sorted({point[i] for point in means}) for i in (0, 1))
     rows = [("game", "α", *(f"τ = {t:g}" for t in temperatures))]
     rows.append(("---",) * len(rows[0]))
@@ -187,13 +185,10 @@ def test_the_table_in_the_document_is_that_of_the_files(name):
 
 @pytest.mark.skipif("sweep-night" not in PRESENT, reason="the sweep is not whole")
 def test_the_comparison_has_the_values_that_the_sweep_picked():
-    results = learning(data := load_study(ROOT / "results" / "sweep-night"))
-    points = {run.label: run.settings for run in data.runs}
+    data = load_study(ROOT / "results" / "sweep-night")
+    results = learning(data)
     averages = {
-        (points[label]["munchausen_alpha"], points[label]["temperature"]): task_means(
-            results.area(label)
-        )
-        for label in results.curves
+        point: task_means(results.area(label)) for point, label in labels_of_points(data).items()
     }
     own, tsallis = picked(averages)
     assert own == (TUNED["mvi"]["munchausen_alpha"], TUNED["mvi"]["temperature"])

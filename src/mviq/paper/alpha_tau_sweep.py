@@ -34,10 +34,7 @@ SETTINGS = (
 def make(data: StudyData) -> Reproduction:
     """Draw the surface over α and τ in each game, and test which point is the best."""
     results = learning(data)
-    labels: dict[Point, str] = {
-        (float(run.settings["munchausen_alpha"]), float(run.settings["temperature"])): run.label
-        for run in data.runs
-    }
+    labels = labels_of_points(data)
     scores = {point: results.last(label) for point, label in labels.items()}
     means = {point: task_means(own) for point, own in scores.items()}
     rows = [
@@ -54,6 +51,14 @@ def make(data: StudyData) -> Reproduction:
     averages = {point: task_means(results.area(label)) for point, label in labels.items()}
     settings = (*SETTINGS, *map(_in_words, picked(averages)), *results.notes)
     return Reproduction("sweep", figure, table, settings, findings)
+
+
+def labels_of_points(data: StudyData) -> dict[Point, str]:
+    """Return the label of each point of the sweep."""
+    return {
+        (float(run.settings["munchausen_alpha"]), float(run.settings["temperature"])): run.label
+        for run in data.runs
+    }
 
 
 def picked(averages: Mapping[Point, Floats]) -> list[Point]:
