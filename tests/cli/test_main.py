@@ -68,6 +68,21 @@ def test_a_mistyped_option_is_named_with_the_one_that_may_have_been_meant(
 
 @pytest.mark.parametrize(
     ("given", "meant"),
+    [(["trian"], "there is no command trian; did you mean train?"),
+     (["study", "runn"], "there is no command runn; did you mean run?"),
+     (["xyz"], "there is no command xyz: it must be one of train, resume,")],
+)  # fmt: skip
+def test_a_mistyped_command_is_named_with_the_one_that_may_have_been_meant(
+    given: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(given)
+    assert end.value.code == 2
+    assert meant in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
     [
         ("--lr", "--learning-rate"),
         ("--alpha", "--munchausen-alpha"),

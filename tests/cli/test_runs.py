@@ -77,10 +77,10 @@ def test_settings_come_from_preset_then_file_then_command_line(tmp_path, capsys)
         (["train", "CartPole-v1", "--network", "nature"], "network nature needs pictures"),
         (["train", "CartPole-v1", "--config", "no.yaml"], "there is no file no.yaml"),
         (["train", "CartPole-v1", "--preset", "no"], "preset must be one of gym,"),
-        (["resume", "nowhere"], "nowhere is not the directory of a run: it has no config.yaml"),
-        (["evaluate", "nowhere"], "nowhere is not the directory of a run"),
+        (["resume", "nowhere"], "there is no run nowhere"),
+        (["evaluate", "nowhere"], "there is no run nowhere"),
         (["evaluate", "nowhere", "--seed", "-1"], "--seed must be between 0 and 2147483647, got"),
-        (["watch", "nowhere"], "nowhere is not the directory of a run"),
+        (["watch", "nowhere"], "there is no run nowhere"),
     ],
 )
 def test_mistakes_are_one_line_before_work_starts(

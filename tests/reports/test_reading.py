@@ -7,6 +7,7 @@ import pytest
 
 from mviq.reports.labels import labels_of
 from mviq.reports.reading import load_study
+from mviq.runs.presets import resolve
 from stored_runs import curve, name_of, write_plan, write_run, write_study
 
 ENV = "CartPole-v1"
@@ -70,6 +71,17 @@ def test_runs_without_a_plan_are_named_after_what_sets_them_apart(tmp_path):
         assert study.labels == ("DQN", "MVI(2) temperature=0.03", "MVI(2) temperature=0.1")
 
 
+def test_what_follows_from_the_length_of_a_run_does_not_name_it():
+    def settings(steps, **changes):
+        return vars(resolve(ENV, preset="general", total_steps=steps, **changes))
+
+    short, long = settings(2_000), settings(200_000)
+    assert short["eval_every"] != long["eval_every"]
+    assert labels_of([short, long]) == ["MVI(2) total_steps=2000", "MVI(2) total_steps=200000"]
+    often = settings(2_000, eval_every=7)
+    assert "eval_every=7" in labels_of([short, often])[1]
+
+
 def test_a_single_run_by_its_directory_or_the_beginning_of_its_name(tmp_path):
     write_run(tmp_path / "CartPole-v1_vi_seed0_01234567", curve(1))
     for name in ("CartPole-v1_vi_seed0_01234567", "CartPole-v1_vi"):
@@ -120,9 +132,11 @@ def test_two_directories_of_the_same_run_are_named(tmp_path):
         load_study(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["", "nowhere"])
-def test_a_directory_without_runs_is_refused(tmp_path, name):
-    with pytest.raises(ValueError, match="is no study and no run"):
+@pytest.mark.parametrize(
+    ("name", "message"), [("", "is no study and no run"), ("nowhere", "there is no study or run")]
+)
+def test_a_directory_without_runs_is_refused(tmp_path, name, message):
+    with pytest.raises(ValueError, match=message):
         load_study(tmp_path / name)
 
 

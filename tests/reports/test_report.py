@@ -189,6 +189,22 @@ def test_runs_of_unequal_length_are_cut_and_that_is_said(tmp_path):
     notes = "; ".join(found.comparison.notes)
     assert "DQN: cut after step 200, where CartPole-v1, seed 1 ends" in notes
     assert "MVI(2): cut at step 200, where DQN ends" in notes
+    assert (
+        "Runs in CartPole-v1 have different lengths: all are compared at step 200, where the "
+        "shortest ends, not at 400."
+    ) in found.conclusion.cautions
+
+
+def test_a_finished_run_with_a_file_that_was_cut_off_is_named(tmp_path):
+    study = write_study(tmp_path, TWO)
+    file = study / "runs" / name_of("DQN", ENV, 0) / "evaluations.csv"
+    whole = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(whole[:-2]))  # without its last evaluation
+    cautions = make_report(study, ReportChoices()).conclusion.cautions
+    run = "DQN, CartPole-v1, seed 0 (step 300 of 400)"
+    assert (
+        f"Later scores are missing from 1 finished run: {run}. The files are damaged." in cautions
+    )
 
 
 def test_diverged_runs_keep_their_last_score_and_the_reader_is_told(tmp_path):
@@ -220,6 +236,8 @@ def test_one_run_has_no_interval_and_no_certainty(tmp_path):
     assert np.isnan(numbers(found, "DQN", "mean")[1:]).all()
     assert found.conclusion.headline == "MVI(2) is ahead, but not clearly"
     assert "the uncertainty is unknown" in found.conclusion.sentences[1]
+    assert not found.summary.chances
+    assert not any("probability" in sentence for sentence in found.conclusion.sentences)
     assert report_files(found)  # figures without bands
 
 

@@ -83,6 +83,14 @@ class OneLineParser(argparse.ArgumentParser):
         else:
             super()._print_message(message, file)
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a command that does not exist with the one that was meant."""
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            names = list(action.choices)
+            hint = did_you_mean(value, names) or f": it must be one of {', '.join(names)}"
+            self.error(f"there is no command {value}{hint}")
+        super()._check_value(action, value)
+
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where help is, and exit with 2."""
         self.exit(2, f"{self.prog}: {error_line(message)} (try '{self.prog} --help')\n")

@@ -13,7 +13,7 @@ from mviq.arrays import Floats
 from mviq.reports.reading import SCORES, Run, StudyData
 from mviq.reports.scales import Scale, scale_of
 from mviq.reports.selection import baseline_of, complete, left_out, restricted, some, wishes
-from mviq.reports.statistics import Aligned, align, area_under_curve, comparable
+from mviq.reports.statistics import Aligned, RunCurve, align, area_under_curve, comparable
 from mviq.reports.statistics.score_checks import check_at_least, check_choice
 from mviq.runs.records import ScoreKind, final_score
 
@@ -68,6 +68,10 @@ class Environment:
     """What was cut to get there."""
     blanks: int
     """How many points were recorded without a finite value."""
+    cut_off: tuple[str, ...]
+    """The finished runs whose record ends before they did: a damaged file."""
+    longest: float
+    """The last step of any run; ``steps`` ends where the shortest does."""
 
     def final(self, label: str, choices: ReportChoices) -> Floats:
         """Return the final score of each run."""
@@ -182,11 +186,12 @@ def gather(study: StudyData, metric: str, which: Which) -> tuple[Environment, ..
 
 def _gather_one(study: StudyData, env: str, metric: str, which: Which) -> Environment | None:
     runs = {label: study.select(label, env) for label in study.labels}
-    records = {
-        label: [run.whole_curve(metric) for run in chosen if counts(run, which)]
-        for label, chosen in runs.items()
-    }
-    records = {label: own for label, own in records.items() if any(r.steps.size for r in own)}
+    read = [(run, run.whole_curve(metric)) for own in runs.values() for run in own
+            if counts(run, which)]  # fmt: skip
+    records: dict[str, list[RunCurve]] = {run.label: [] for run, curve in read if curve.steps.size}
+    for run, curve in read:
+        if run.label in records:
+            records[run.label].append(curve)
     if not records:
         return None
     grid = np.unique(np.concatenate([r.steps for own in records.values() for r in own]))
@@ -206,6 +211,12 @@ def _gather_one(study: StudyData, env: str, metric: str, which: Which) -> Enviro
         seeds=seeds,
         notes=tuple(notes),
         blanks=sum(int(np.isnan(r.values).sum()) for own in records.values() for r in own),
+        cut_off=tuple(
+            f"{run.title} (step {curve.end:,.0f} of {run.steps:,})"
+            for run, curve in read
+            if run.status == "finished" and curve.steps.size and curve.end < run.steps
+        ),
+        longest=float(grid[-1]),
     )
 
 

@@ -11,6 +11,7 @@ from mviq.arrays import Floats
 from mviq.messages import counted
 from mviq.reports.comparison import FEW_RUNS, Comparison
 from mviq.reports.numbers import UNKNOWN, signed, with_interval
+from mviq.reports.selection import some
 from mviq.reports.statistics import Interval, interquartile_mean, interval
 from mviq.reports.summary_tables import IQM, Summary
 
@@ -99,7 +100,10 @@ def _chance(comparison: Comparison, summary: Summary, leader: str, above: bool) 
 
 
 def _cautions(comparison: Comparison, summary: Summary) -> tuple[str, ...]:
-    cautions = [*comparison.left_out, *_missing(comparison), *_unmeasured(comparison)]
+    cautions = [
+        *(*comparison.left_out, *_missing(comparison)),
+        *(*_unequal(comparison), *_unmeasured(comparison)),
+    ]
     fewest = _fewest(summary, *comparison.ranked)
     if 0 < fewest < FEW_RUNS:
         runs = counted(fewest, "run")
@@ -143,14 +147,30 @@ def _listed(numbers: Mapping[Any, int], form: str) -> str:
     return ", ".join(form.format(name, number) for name, number in sorted(numbers.items()))
 
 
+def _unequal(comparison: Comparison) -> list[str]:
+    """Say it where longer runs are compared at the end of the shortest."""
+    return [
+        f"Runs in {e.env} have different lengths: all are compared at step {e.steps[-1]:,.0f}, "
+        f"where the shortest ends, not at {e.longest:,.0f}."
+        for e in comparison.environments
+        if e.steps[-1] < e.longest
+    ]
+
+
 def _unmeasured(comparison: Comparison) -> list[str]:
     finished = [run for run in comparison.study.runs if run.status == "finished"]
     blank = Counter(r.label for r in finished if np.isnan(comparison.score(r, "final")))
+    cut_off = [title for environment in comparison.environments for title in environment.cut_off]
     points = sum(environment.blanks for environment in comparison.environments)
     said = []
     if blank:
         listed = ", ".join(f"{number} of {label}" for label, number in blank.items())
         said.append(f"No score from {counted(blank.total(), 'finished run')}: {listed}.")
+    if cut_off:
+        runs = counted(len(cut_off), "finished run")
+        said.append(
+            f"Later scores are missing from {runs}: {some(cut_off)}. The files are damaged."
+        )
     if points:
         said.append(f"Not finite, and left out: {counted(points, 'point')} of learning curves.")
     return said

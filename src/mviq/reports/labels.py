@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from mviq.runs.config import CRITICS
+from mviq.runs.presets import defaults
 from mviq.runs.settings import FIELDS
 from mviq.studies.definition import Settings
 from mviq.studies.plan import format_value
@@ -43,14 +44,26 @@ def _name(run: Settings) -> str:
 
 
 def _differing(runs: Sequence[Settings]) -> list[str]:
-    """Return the settings that differ between runs in the same environment."""
-    groups: dict[str, list[Settings]] = {}
+    """Return the settings that differ between runs in the same environment.
+
+    What follows from the length of a run differs only with that, and is not named beside it.
+    """
+    groups: dict[str, list[dict[str, str]]] = {}
     for run in runs:
-        groups.setdefault(run["env"], []).append(run)
+        groups.setdefault(run["env"], []).append(_chosen(run))
     return [
         field
         for field in _COMPARED
-        if any(
-            len({format_value(run.get(field)) for run in group}) > 1 for group in groups.values()
-        )
+        if any(len({own.get(field) for own in group}) > 1 for group in groups.values())
     ]
+
+
+def _chosen(run: Settings) -> dict[str, str]:
+    """Return the settings that are not the defaults of a run of this length."""
+    try:
+        usual = defaults(run["env"], run["algorithm"], run["preset"], run["total_steps"])
+    except (KeyError, TypeError, ValueError):  # of a version with other presets
+        usual = {}
+    given = {field: format_value(run.get(field)) for field in _COMPARED}
+    same = {field for field in usual if given.get(field) == format_value(usual[field].value)}
+    return {field: value for field, value in given.items() if field not in same}

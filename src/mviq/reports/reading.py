@@ -116,6 +116,8 @@ def load_study(path: Path) -> StudyData:
         name = whole.parent.name if whole.name == "runs" else whole.name
         return _load_plain(name, [RunDirectory(file.parent) for file in inside])
     single = find_run(path)
+    if not single.path.exists():
+        raise ValueError(f"there is no study or run {path}")
     if not single.config_file.is_file():
         raise ValueError(f"{path} is no study and no run: it has no plan.json, config.yaml or runs")
     return _load_plain(single.path.name, [single])

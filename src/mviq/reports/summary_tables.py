@@ -65,7 +65,8 @@ def summary(comparison: Comparison) -> Summary:
         aggregates = tuple(row for row in aggregates if row.statistic != "median")
     chances: tuple[Row, ...] = ()
     if comparison.baseline is not None and finals:
-        chances = improvements(finals, comparison.baseline, seed=seed)
+        every = improvements(finals, comparison.baseline, seed=seed)
+        chances = tuple(row for row in every if not np.isnan(row.low))  # of one run it says nothing
     numbers: dict[str, dict[str, Interval]] = {label: {} for label in comparison.study.labels}
     for row in aggregates:
         numbers[row.algorithm][row.statistic] = row

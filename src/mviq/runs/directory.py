@@ -120,6 +120,8 @@ class RunDirectory(LockedDirectory):
     def config(self) -> Config:
         """Return the configuration the run was made with."""
         if not self.config_file.is_file():
+            if not self.path.exists():
+                raise ValueError(f"there is no run {self.path}")
             inside = _runs_among(self.path.iterdir()) if self.path.is_dir() else []
             instead = f", but holds {_listed(inside)}" if inside else ": it has no config.yaml"
             raise ValueError(f"{self.path} is not the directory of a run{instead}")

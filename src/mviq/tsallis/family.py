@@ -78,7 +78,7 @@ class Family:
         _check(
             "policy_method", self.policy_method, self.policy_method in methods, f"one of {methods}"
         )
-        _check("clip", self.clip, self.clip is None or _is_interval(self.clip), "(low, high)")
+        _check("clip", self.clip, self.clip is None or _is_interval(self.clip), _CLIP)
         _check("entropy_weight", self.entropy_weight, 0 <= self.entropy_weight < math.inf, "≥ 0")
         finite_above_one = 1 < self.q < math.inf
         if self.policy_method == "taylor":
@@ -146,6 +146,9 @@ def _is_number(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
     return not isinstance(value, Integral) or abs(int(value)) < 2**63
+
+
+_CLIP = "(low, high) with low < high"
 
 
 def _is_interval(value: object) -> bool:
