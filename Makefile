@@ -7,10 +7,11 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 CHROMIUM := .venv/chromium/chromium
 OUT := out
 
-.PHONY: help setup demo test lint types layers unit fuzz browser docs package bench clean
+.PHONY: help setup demo quick test lint types layers unit fuzz browser docs package bench clean
 
 help:
-	@echo "make demo    train MVI(2), M-DQN and DQN on CartPole-v1 (minutes), write a report"
+	@echo "make demo    train MVI(2), M-DQN and DQN on MinAtar's Asterix (5 to 8 minutes), write a report"
+	@echo "make quick   the same on CartPole-v1, shorter: a minute"
 	@echo "make test    lint, types, import layers and all tests"
 	@echo "make docs    build the documentation site, $(OUT)/docs/index.html"
 	@echo "make package build a wheel and try it without extras in an environment of its own"
@@ -38,9 +39,11 @@ browser: setup $(CHROMIUM)
 $(CHROMIUM): tests/chromium.py
 	$(BIN)/python tests/chromium.py .venv/chromium
 
-demo: $(RUNNABLE)
-	$(BIN)/mviq study run examples/cartpole.yaml
-	$(BIN)/mviq report studies/cartpole
+demo: STUDY := asterix
+quick: STUDY := cartpole
+demo quick: $(RUNNABLE)
+	$(BIN)/mviq study run examples/$(STUDY).yaml
+	$(BIN)/mviq report studies/$(STUDY)
 
 test: lint types layers unit
 

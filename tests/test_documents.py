@@ -54,12 +54,12 @@ def test_commands(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             assert main(arguments) == 0, line
 
 
-def test_the_study_of_the_readme_is_that_of_the_demo() -> None:
+def test_the_study_of_the_readme_is_that_of_make_quick() -> None:
     (text,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     shown = expand(study_from(yaml.safe_load(text)))
-    demo = expand(read_study(ROOT / "examples" / "cartpole.yaml"))
+    quick = expand(read_study(ROOT / "examples" / "cartpole.yaml"))
     assert [(r.label, r.env, r.seed) for r in shown.runs] == [
-        (r.label, r.env, r.seed) for r in demo.runs
+        (r.label, r.env, r.seed) for r in quick.runs
     ]
 
 
