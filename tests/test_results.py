@@ -1,9 +1,11 @@
 """The published results: files from which the numbers in the documents can be computed again.
 
-``python tests/test_results.py`` prints the tables.
+``python tests/test_results.py`` writes the tables in the documents anew. Each stands below a
+comment with its name.
 """
 
 import csv
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,18 +15,18 @@ from mviq.env_families import family_of
 from mviq.paper.alpha_tau_sweep import labels_of_points, picked
 from mviq.paper.artefacts import ARTEFACTS
 from mviq.paper.experiments import TUNED
-from mviq.paper.learning import learning
+from mviq.paper.learning import difference, learning
 from mviq.paper.reproduction import ANSWERS
 from mviq.reports.comparison import ReportChoices, compare
-from mviq.reports.numbers import percent, shown, with_interval
+from mviq.reports.numbers import UNKNOWN, percent, shown, signed, with_interval
 from mviq.reports.reading import load_study
 from mviq.reports.stability import stability
 from mviq.reports.statistics import interval, mean, task_means
-from mviq.reports.summary_tables import by_environment
+from mviq.reports.summary_tables import IQM, by_environment, summary
 from mviq.runs.directory import RunDirectory
-from mviq.studies.study_directory import StudyDirectory
 
 ROOT = Path(__file__).parent.parent
+PLANS = sorted(ROOT.glob("results/*/plan.json"))
 HEADER = (
     "| algorithm | runs | diverged | mean return after 50 000 steps | share at 475 or more | "
     "lowest evaluation after a first success |\n|---|---|---|---|---|---|\n"
@@ -142,48 +144,82 @@ def verdict_table(name):
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-VERDICTS = {
+def summary_table(name):
+    """Return the summary of a study over all its environments."""
+    comparison = stored(name.partition(":")[0])
+    found = summary(comparison)
+    columns = [column for column in found.columns if column == IQM or column.startswith("P(")]
+    rows = [("algorithm", *columns, "runs", "diverged")]
+    rows.append(("---",) * len(rows[0]))
+    for row in found.rows:
+        numbers = (with_interval(row.numbers.get(column, UNKNOWN)) for column in columns)
+        rows.append((row.label, *numbers, str(row.runs), str(row.diverged)))
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def difference_table(name):
+    """Return by how much one label ends above others, in every environment of a study."""
+    study, _, labels = name.partition(": ")
+    one, *others = labels.split(" against ")
+    comparison = stored(study)
+    others = others or [label for label in comparison.labels if label != one]
+    rows = [("environment", *(f"{one} − {other}" for other in others))]
+    rows.append(("---",) * len(rows[0]))
+    for env in comparison.environments:
+        ends = {label: env.final(label, comparison.choices)[:, None] for label in env.curves}
+        cells = (with_interval(difference(ends[one], ends[other]), signed) for other in others)
+        rows.append((env.env, *cells))
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+ARTEFACTS_OF = {
+    "sweep-night": ("sweep",),
     "minatar": ("fig7", "fig5", "fig4"),
     "minatar-q-night": ("minatar-q",),
 }
 TABLES = {
-    "when-q-helps: temperatures": (temperature_table, "docs/when-q-helps.md"),
-    "when-q-helps: forms": (form_table, "docs/when-q-helps.md"),
-    "cartpole-table1": (paper_table, "docs/paper.md"),
-    "general-cartpole": (general_table, "docs/presets.md"),
-    "general": (general_table, "docs/presets.md"),
-    "sweep-night": (sweep_table, "docs/results.md"),
-    "sweep-night: sweep": (verdict_table, "docs/results.md"),
-    **dict.fromkeys(VERDICTS, (scores_table, "docs/results.md")),
+    "when-q-helps: temperatures": temperature_table,
+    "when-q-helps: forms": form_table,
+    "cartpole-table1": paper_table,
+    "general-cartpole": general_table,
+    "general": general_table,
+    "sweep-night": sweep_table,
+    "minatar": scores_table,
+    "minatar: summary": summary_table,
+    "minatar: MVI(2)": difference_table,
+    "minatar-q-night": scores_table,
+    "critics": scores_table,
     **{
-        f"{name}: {artefact}": (verdict_table, "docs/results.md")
-        for name, artefacts in VERDICTS.items()
+        f"{study}: {artefact}": verdict_table
+        for study, artefacts in ARTEFACTS_OF.items()
         for artefact in artefacts
     },
 }
+DOCUMENTS = (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")))
+MARKED = re.compile(r"(<!-- table: (.+) -->\n\n)((?:\|.*\n)+)")
 
 
-def is_whole(name):
-    """Return whether all planned runs of a stored study are there; a table waits for the last."""
-    study = StudyDirectory(ROOT / "results" / name.partition(":")[0])
-    if study.path.name == "when-q-helps":  # no study, but one file
-        return True
-    if not study.path.is_dir():
-        return False
-    planned = {run.run for run in study.plan().runs}
-    return planned <= {path.name for path in study.runs.glob("*")}
+def shown_tables():
+    """Return every table in a document that is computed from stored files, with its name."""
+    return [
+        pytest.param(name, table, id=f"{document.name}, {name}")
+        for document in DOCUMENTS
+        for _, name, table in MARKED.findall(document.read_text(encoding="utf-8"))
+    ]
 
 
-PRESENT = list(filter(is_whole, TABLES))
+@pytest.mark.parametrize(("name", "table"), shown_tables())
+def test_the_table_in_the_document_is_that_of_the_files(name, table):
+    assert table == TABLES[name](name)
 
 
-@pytest.mark.parametrize("name", PRESENT)
-def test_the_table_in_the_document_is_that_of_the_files(name):
-    table, document = TABLES[name]
-    assert table(name) in (ROOT / document).read_text(encoding="utf-8"), table(name)
+def test_no_stored_study_is_left_out():
+    """Every study in results/ has a table, or its picture and verdicts, in a document."""
+    pages = "".join(document.read_text(encoding="utf-8") for document in DOCUMENTS)
+    for study in PLANS:
+        assert f"results/{study.parent.name}" in pages or f"table: {study.parent.name}" in pages
 
 
-@pytest.mark.skipif("sweep-night" not in PRESENT, reason="the sweep is not whole")
 def test_the_comparison_has_the_values_that_the_sweep_picked():
     data = load_study(ROOT / "results" / "sweep-night")
     results = learning(data)
@@ -202,9 +238,6 @@ def test_mvi_2_keeps_cartpole_with_the_preset_general():
     assert env.curves["MVI(2)"][:, -LAST:].mean() >= 475
 
 
-PLANS = sorted(ROOT.glob("results/*/plan.json"))
-
-
 @pytest.mark.parametrize("study", PLANS, ids=lambda path: path.parent.name)
 def test_every_run_says_what_it_was_and_how_it_ended(study):
     for place in (study.parent / "runs").iterdir():
@@ -213,6 +246,8 @@ def test_every_run_says_what_it_was_and_how_it_ended(study):
         assert directory.result is not None
 
 
-if __name__ == "__main__":  # print the tables, to be copied into the documents
-    for present in PRESENT:
-        print(TABLES[present][0](present))
+if __name__ == "__main__":  # write the tables anew
+    for document in DOCUMENTS:
+        text = document.read_text(encoding="utf-8")
+        new = MARKED.sub(lambda found: found[1] + TABLES[found[2]](found[2]), text)
+        document.write_text(new, encoding="utf-8")
