@@ -174,6 +174,7 @@ ATARI_COMPARISON = Experiment(
         },
         "night": {
             "name": "minatar",
+            "description": "MVI(2), M-VI, Tsallis-VI and DQN on MinAtar (Figures 4, 5 and 7)",
             "environments": [f"MinAtar/{game}-v1" for game in MINATAR_GAMES],
             "algorithms": [
                 {"label": "MVI(2)", "algorithm": "mvi", "q": 2, **TUNED["mvi"]},
