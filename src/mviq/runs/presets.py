@@ -75,7 +75,7 @@ COMMON: Defaults = {
     **_from(OURS, observation_bounds="none"),
     **_from("the paper's step size is constant", learning_rate_end=None),
     **_from("sb3-contrib's default, from Dabney et al. (2018)", n_quantiles=200),
-    **_from("those of the agent, docs/agents.md", fractions=None, head="none"),
+    **_from("the agent's defaults, docs/agents.md", fractions=None, head="none"),
     **_from("the paper replays uniformly", prioritized_replay=None),
     **_from("Mnih et al. (2015) as in Stable-Baselines3, which the paper used", protocol="sb3"),
     **_from("our choice: a run should resume exactly", backend="wrappers"),
@@ -112,7 +112,7 @@ _GYM: Defaults = {
 _GENERAL: Defaults = {
     **_from(OURS, total_steps=100_000, buffer_size=100_000, network="mlp"),
     **_from(SEARCHED, learning_rate=5e-4, n_steps=5, target_every=250, hidden=(256, 256)),
-    **_from("M-DQN's, which held CartPole in results/tune-cartpole.csv", adam_epsilon=3.125e-4),
+    **_from("M-DQN's; kept CartPole solved in results/tune-cartpole.csv", adam_epsilon=3.125e-4),
     **_from(OURS, batch_size=64, epsilon_end=0.1),
     **_from("our choice: an agent that has learnt keeps it", learning_rate_end=0.0),
     **_from("our choice: an update for every step", train_every=4, gradient_steps=4),
