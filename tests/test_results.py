@@ -40,6 +40,12 @@ GENERAL_HEADER = (
 )
 
 
+def rows_of(*rows):
+    """Return a table in Markdown; the first row is its header."""
+    header, *others = rows
+    return "".join(f"| {' | '.join(row)} |\n" for row in (header, ["---"] * len(header), *others))
+
+
 def stored(name):
     return compare(load_study(ROOT / "results" / name), ReportChoices())
 
@@ -112,10 +118,10 @@ def scores_table(name):
     comparison = stored(name)
     labels = comparison.study.labels
     scores = {(row.env, row.label): with_interval(row.number) for row in by_environment(comparison)}
-    rows = [("environment", *labels), ("---",) * (1 + len(labels))]
+    rows = [("environment", *labels)]
     for env in comparison.study.envs:
         rows.append((env, *(scores[env, label] for label in labels)))
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return rows_of(*rows)
 
 
 def sweep_table(name):
@@ -127,21 +133,19 @@ def sweep_table(name):
     }
     alphas, temperatures = (sorted({point[i] for point in means}) for i in (0, 1))
     rows = [("game", "α", *(f"τ = {t:g}" for t in temperatures))]
-    rows.append(("---",) * len(rows[0]))
     for i, env in enumerate(results.envs):
         for alpha in alphas:
             cells = (shown(float(means[alpha, t][i])) for t in temperatures)
             rows.append((env, f"{alpha:g}", *cells))
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return rows_of(*rows)
 
 
 def verdict_table(name):
     """Return what an artefact of the paper finds in a stored study."""
     study, _, artefact = name.partition(": ")
     made = ARTEFACTS[artefact].make(load_study(ROOT / "results" / study))
-    rows = [("claim", "where", "measured", "verdict"), ("---",) * 4]
-    rows += [(one.claim, one.where, one.measured, ANSWERS[one.holds]) for one in made.findings]
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    rows = [(one.claim, one.where, one.measured, ANSWERS[one.holds]) for one in made.findings]
+    return rows_of(("claim", "where", "measured", "verdict"), *rows)
 
 
 def summary_table(name):
@@ -150,26 +154,48 @@ def summary_table(name):
     found = summary(comparison)
     columns = [column for column in found.columns if column == IQM or column.startswith("P(")]
     rows = [("algorithm", *columns, "runs", "diverged")]
-    rows.append(("---",) * len(rows[0]))
     for row in found.rows:
         numbers = (with_interval(row.numbers.get(column, UNKNOWN)) for column in columns)
         rows.append((row.label, *numbers, str(row.runs), str(row.diverged)))
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return rows_of(*rows)
+
+
+def final_scores(comparison, env):
+    """Return the final scores in an environment, ``(seeds, 1)`` by label."""
+    return {label: env.final(label, comparison.choices)[:, None] for label in env.curves}
+
+
+def lead(new, old):
+    return with_interval(difference(new, old), signed)
 
 
 def difference_table(name):
-    """Return by how much one label ends above others, in every environment of a study."""
-    study, _, labels = name.partition(": ")
-    one, *others = labels.split(" against ")
+    """Return by how much one label ends above each other one, in every environment of a study."""
+    study, _, one = name.partition(": ")
     comparison = stored(study)
-    others = others or [label for label in comparison.labels if label != one]
+    others = [label for label in comparison.labels if label != one]
     rows = [("environment", *(f"{one} − {other}" for other in others))]
-    rows.append(("---",) * len(rows[0]))
     for env in comparison.environments:
-        ends = {label: env.final(label, comparison.choices)[:, None] for label in env.curves}
-        cells = (with_interval(difference(ends[one], ends[other]), signed) for other in others)
-        rows.append((env.env, *cells))
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+        ends = final_scores(comparison, env)
+        rows.append((env.env, *(lead(ends[one], ends[other]) for other in others)))
+    return rows_of(*rows)
+
+
+def critics_table(name):
+    """Return the scores of the critics, what q = 2 gains, and what each gains over a scalar one."""
+    comparison, gains = stored("critics"), [f"q = {q}, over scalar" for q in "12"]
+    rows = [("environment", "critic", "q = 1", "q = 2", "q = 2 − q = 1", *gains)]
+    scores = {(row.env, row.label): with_interval(row.number) for row in by_environment(comparison)}
+    critics = dict.fromkeys(label.rpartition(" ")[0] for label in comparison.labels)
+    for env in comparison.environments:
+        ends = final_scores(comparison, env)
+        for critic in critics:
+            one, two = own = [f"{critic} q={q}" for q in "12"]
+            over = [lead(ends[f"{critic} q={q}"], ends[f"scalar q={q}"]) for q in "12"]
+            over = ["–", "–"] if critic == "scalar" else over
+            cells = *(scores[env.env, label] for label in own), lead(ends[two], ends[one]), *over
+            rows.append((env.env, critic, *cells))
+    return rows_of(*rows)
 
 
 ARTEFACTS_OF = {
@@ -188,7 +214,7 @@ TABLES = {
     "minatar: summary": summary_table,
     "minatar: MVI(2)": difference_table,
     "minatar-q-night": scores_table,
-    "critics": scores_table,
+    "critics": critics_table,
     **{
         f"{study}: {artefact}": verdict_table
         for study, artefacts in ARTEFACTS_OF.items()
