@@ -181,6 +181,38 @@ def difference_table(name):
     return rows_of(*rows)
 
 
+def q_table(name):
+    """Return final scores, a row for each game and temperature, a column for each q."""
+    comparison = stored(name)
+    scores = {(row.env, row.label): with_interval(row.number) for row in by_environment(comparison)}
+    parts = [label.split(", ") for label in comparison.labels]
+    indices, temperatures = (list(dict.fromkeys(column)) for column in zip(*parts, strict=True))
+    rows = [
+        (env.env, t, *(scores[env.env, f"{q}, {t}"] for q in indices))
+        for env in comparison.environments
+        for t in temperatures
+    ]
+    return rows_of(("game", "temperature", *indices), *rows)
+
+
+def softness_table(name):
+    """Return how soft the policies on a game were at the end, and what the entropy adds to values.
+
+    Means over seeds of the last logged values.
+    """
+    study, _, env = name.partition(": ")
+    data = load_study(ROOT / "results" / study)
+    metrics = ("tsallis/entropy", "tsallis/support_size", "train/q_values")
+    rows = [("label", "entropy S", "support size", "mean action value", "γτS/(1−γ)")]
+    for label in data.labels:
+        runs = data.select(label, env)
+        last = [np.mean([run.curve(metric).values[-1] for run in runs]) for metric in metrics]
+        gamma, temperature = (runs[0].settings[key] for key in ("gamma", "temperature"))
+        bonus = gamma * temperature * last[0] / (1 - gamma)
+        rows.append((label, *(f"{number:.2f}" for number in (*last, bonus))))
+    return rows_of(*rows)
+
+
 def critics_table(name):
     """Return the scores of the critics, what q = 2 gains, and what each gains over a scalar one."""
     comparison, gains = stored("critics"), [f"q = {q}, over scalar" for q in "12"]
@@ -213,7 +245,8 @@ TABLES = {
     "minatar": scores_table,
     "minatar: summary": summary_table,
     "minatar: MVI(2)": difference_table,
-    "minatar-q-night": scores_table,
+    "minatar-q-night": q_table,
+    "minatar-q-night: MinAtar/Asterix-v1": softness_table,
     "critics": critics_table,
     **{
         f"{study}: {artefact}": verdict_table

@@ -1,6 +1,9 @@
-"""What q itself does: MVI(q) on MinAtar at the same α and τ for every q."""
+"""What q itself does: MVI(q) on MinAtar at the same α and τ for every q, and at its better τ."""
 
 from dataclasses import replace
+from functools import partial
+
+import numpy as np
 
 from mviq.drawing.panels import Panel
 from mviq.paper.learning import (
@@ -15,6 +18,7 @@ from mviq.paper.learning import (
 )
 from mviq.paper.reproduction import Finding, Reproduction
 from mviq.reports.reading import StudyData
+from mviq.reports.statistics import task_means
 
 SETTINGS = ("mean over seeds of the greedy raw return, ribbon the 95 % interval",)
 
@@ -22,26 +26,42 @@ SETTINGS = ("mean over seeds of the greedy raw return, ribbon the 95 % interval"
 def make(data: StudyData) -> Reproduction:
     """Draw every game at every temperature, and test each q against q = 1."""
     results = learning(data)
+    by_q: dict[str, list[str]] = {}
     by_temperature: dict[str, list[str]] = {}
     for label in results.curves:
-        by_temperature.setdefault(label.partition(", ")[2], []).append(label)
+        q, _, temperature = label.partition(", ")
+        by_q.setdefault(q, []).append(label)
+        by_temperature.setdefault(temperature, []).append(label)
     cases = [(env, t, labels) for env in results.envs for t, labels in by_temperature.items()]
-    panels = [_panel(results, *case) for case in cases]
+    panels = [_panel(results, data.returns_of(case[0])[0], *case) for case in cases]
     findings = [
-        _better(results, env, label, labels[0]) for env, _, labels in cases for label in labels[1:]
+        _better(results, env, label, labels[0], "at the same τ")
+        for env, _, labels in cases
+        for label in labels[1:]
     ]
+    if len(by_temperature) > 1:
+        for env in results.envs:
+            first, *others = (_best(results, env, labels) for labels in by_q.values())
+            findings += [_better(results, env, x, first, "each at its better τ") for x in others]
     return reproduction("minatar-q", panels, (*SETTINGS, *results.notes), findings)
 
 
-def _panel(results: Learning, env: str, temperature: str, labels: list[str]) -> Panel:
+def _panel(results: Learning, least: float, env: str, temperature: str, labels: list[str]) -> Panel:
     """Return the curves of one game at one temperature; a label is then its q."""
-    panel = curve_panel(results, env, labels, confidence)
+    panel = curve_panel(results, env, labels, partial(confidence, least=least))
     series = [replace(one, label=one.label.partition(", ")[0]) for one in panel.series]
     return replace(panel, title=f"{env}, {temperature}", series=tuple(series))
 
 
-def _better(results: Learning, env: str, label: str, baseline: str) -> Finding:
+def _best(results: Learning, env: str, labels: list[str]) -> str:
+    """Return the label with the highest mean at the end."""
+    place = results.envs.index(env)
+    means = [np.nan_to_num(task_means(results.last(x))[place], nan=-np.inf) for x in labels]
+    return labels[int(np.argmax(means))]
+
+
+def _better(results: Learning, env: str, label: str, baseline: str, where: str) -> Finding:
     place = [results.envs.index(env)]
     lead = difference(results.last(label)[:, place], results.last(baseline)[:, place])
-    claim = f"better than {baseline.partition(', ')[0]} at the same settings"
+    claim = f"better than {baseline.partition(', ')[0]}, {where}"
     return Finding(claim, f"{env}, {label}", f"ends higher by {in_words(lead)}", above(lead))
