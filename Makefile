@@ -10,7 +10,7 @@ OUT := out
 .PHONY: help setup demo quick test lint types layers unit fuzz browser docs package bench clean
 
 help:
-	@echo "make demo    train MVI(2), M-DQN and DQN on MinAtar's Asterix (5 to 8 minutes), write a report"
+	@echo "make demo    train MVI(2), M-DQN and DQN on MinAtar's Asterix (7 minutes), write a report"
 	@echo "make quick   the same on CartPole-v1, shorter: a minute"
 	@echo "make test    lint, types, import layers and all tests"
 	@echo "make docs    build the documentation site, $(OUT)/docs/index.html"
