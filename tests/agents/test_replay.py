@@ -6,6 +6,7 @@ import torch
 from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stable_baselines3 import DQN
 from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
 from stable_baselines3.common.envs import FakeImageEnv
 
@@ -175,3 +176,10 @@ def test_an_agent_tells_its_buffer_of_n_steps_and_discount():
             replay_buffer_kwargs={"gamma": 0.9},
             **options,
         )
+
+
+@pytest.mark.parametrize("cls", [DQN, MVI])
+def test_a_buffer_without_n_steps_is_warned_of(cls):
+    options = {"n_steps": 3, "buffer_size": 100, "device": "cpu"}
+    with pytest.warns(UserWarning, match="`n_steps=3` is ignored"):
+        cls("MlpPolicy", "CartPole-v1", replay_buffer_class=ReplayBuffer, **options)

@@ -80,12 +80,15 @@ def test_evaluations_can_be_repeated_from_the_model(tmp_path):
 def test_tensorboard_shows_progress_without_repeats_after_a_crash(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    config = cartpole(track="tensorboard", total_steps=600)
+    callbacks = ("own_parts:Counting",)
+    config = cartpole(track="tensorboard", total_steps=600, callbacks=callbacks)
     crash(config, tmp_path, 350)
     train(config, tmp_path)
     directory = RunDirectory(tmp_path / config.name)
     events = EventAccumulator(str(directory.tensorboard))
     events.Reload()
+    own = [event.step for event in events.Scalars("own/ends")]
+    assert own == [int(row["step"]) for row in read_rows(directory.own_metrics)]
     shown = [(event.step, event.value) for event in events.Scalars("train/q_values")]
     rows = [row for row in read_rows(directory.progress) if "train/q_values" in row]
     assert [step for step, _ in shown] == [int(row["time/total_timesteps"]) for row in rows]

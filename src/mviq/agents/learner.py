@@ -1,4 +1,4 @@
-"""What MVI(q) adds to DQN and QRDQN: the target of the family, and less overhead."""
+"""What all MVI(q) agents share: arguments, schedules, state and ``learn``."""
 
 import warnings
 from dataclasses import replace
@@ -32,7 +32,7 @@ _ENDINGS: dict[type, LearningStatus] = {KeyboardInterrupt: "stopped", Divergence
 
 
 def _family_property(name: str) -> property:
-    """Return a number of the family as an attribute; setting it ends its schedule."""
+    """Return a property for a number of the family; setting it removes its schedule."""
 
     def change(agent: "Learner", value: float) -> None:
         changes: Any = {name: value}
@@ -43,9 +43,9 @@ def _family_property(name: str) -> property:
 
 
 class Learner(Trainer):
-    """The part that all agents share; each says which networks and which loss.
+    """The part that all agents share; subclasses define the networks and the loss.
 
-    ``family`` is the algorithm as a point of the MVI(q) family, ``status`` how learning stands:
+    ``family`` is the algorithm as a point of the MVI(q) family, ``status`` the state of learning:
     new, learning, finished, stopped (by a callback or Ctrl-C), diverged or failed.
     """
 
@@ -54,12 +54,12 @@ class Learner(Trainer):
     _given: dict[str, Any]
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Let ``help`` and ``inspect`` show every argument, also those of the base."""
+        """Set the signature that ``help`` and ``inspect`` show, with the arguments of the base."""
         super().__init_subclass__(**options)
         cls.__signature__ = signature_of(cls)  # type: ignore[attr-defined]
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
-        """Remember the arguments of a subclass, which ``save`` stores with the others."""
+        """Keep the arguments that a custom subclass adds, which ``save`` stores with the others."""
         agent = super().__new__(cls)
         agent._given = arguments_of_subclass(cls, arguments, options)
         return agent
@@ -99,7 +99,7 @@ class Learner(Trainer):
         self.acting, self.value_limit = acting, value_limit
         self.status: LearningStatus = "new"
         if options.get("policy_kwargs") is not None:
-            options["policy_kwargs"] = dict(options["policy_kwargs"])  # the bases write into it
+            options["policy_kwargs"] = dict(options["policy_kwargs"])  # the base classes modify it
         super().__init__(policy, env, _init_setup_model=False, **options)  # type: ignore[call-arg, arg-type]
         _prefer_fused_adam(self.policy_kwargs)
         self._chosen_buffer = (self.replay_buffer_class, dict(self.replay_buffer_kwargs))
@@ -111,12 +111,12 @@ class Learner(Trainer):
     munchausen_alpha = _family_property("munchausen_alpha")
 
     def _set_family(self, family: Family) -> None:
-        """Take another point of the family, with its numbers in ``vars``, where loggers look."""
+        """Set the family, and copy its numbers to ``vars(self)``, where loggers look."""
         self.family = family
         vars(self).update({name: getattr(family, name) for name in SCHEDULED})
 
     def _follow_schedules(self) -> None:
-        """Set what is a function of the progress to its present value."""
+        """Set the scheduled numbers to their current values, and log them."""
         left = self._current_progress_remaining
         now: dict[str, Any] = {name: f(left) for name, f in self._schedules.items()}
         if any(getattr(self.family, name) != value for name, value in now.items()):
@@ -129,17 +129,17 @@ class Learner(Trainer):
         plain = self.n_steps == 1 and not self.optimize_memory_usage
         if self.replay_buffer_class is None and plain and is_array(self.observation_space):
             self.replay_buffer_class = TransitionReplayBuffer
-        self._tell_buffer_of_n_steps()
-        with warnings.catch_warnings():  # SB3 warns that the buffer does not know n_steps; it does
-            warnings.filterwarnings("ignore", message="`n_steps=")
+        with warnings.catch_warnings():
+            if self._tell_buffer_of_n_steps():  # SB3 would warn that n_steps is ignored
+                warnings.filterwarnings("ignore", message="`n_steps=")
             super()._setup_model()
         self._choose_networks()
 
-    def _tell_buffer_of_n_steps(self) -> None:
-        """Give a buffer of n-step returns the agent's n and γ, as the base gives its own."""
+    def _tell_buffer_of_n_steps(self) -> bool:
+        """Pass the agent's n and γ to a custom n-step buffer; return whether there is one."""
         kind = self.replay_buffer_class
         if kind is None or not issubclass(kind, NStepReplayBuffer):
-            return
+            return False
         told = self.replay_buffer_kwargs
         if told.setdefault("gamma", self.gamma) != self.gamma:
             raise ValueError(
@@ -151,6 +151,7 @@ class Learner(Trainer):
                 f"n_steps of the replay buffer must be the agent's {self.n_steps!r}, "
                 f"got {told['n_steps']!r}"
             )
+        return True
 
     def get_state(self) -> dict[str, Any]:
         """Return a copy of the agent's state: everything that learning changes.
@@ -161,7 +162,7 @@ class Learner(Trainer):
         return get_state(self)
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Give the agent a state of ``get_state``; one that does not fit changes nothing."""
+        """Restore a state from ``get_state``; an invalid one raises and changes nothing."""
         set_state(self, state)
         self._follow_schedules()
 
@@ -197,7 +198,7 @@ class Learner(Trainer):
 
 
 def _prefer_fused_adam(policy_kwargs: dict[str, Any]) -> None:
-    """Use the fused form of Adam, one pass over memory, unless the user said otherwise."""
+    """Use fused Adam, which needs one pass over memory, unless the user chose otherwise."""
     options = dict(policy_kwargs.get("optimizer_kwargs") or {})
     adam = policy_kwargs.get("optimizer_class", torch.optim.Adam) is torch.optim.Adam
     if adam and not {"foreach", "fused", "differentiable", "capturable"} & options.keys():

@@ -1,9 +1,8 @@
-"""One session of a run: an agent that learns, and what is done between its rollouts.
+"""One session of a run: trains the agent, and evaluates, logs and saves between rollouts.
 
-Between two rollouts, at a boundary, the session evaluates, logs and saves where that is due.
-Evaluations and log rows depend on the number of steps alone, checkpoints also on the clock. Nothing
-done at a boundary changes what is learnt, so a run is the same bit for bit, however many sessions
-it took.
+A point between two rollouts is called a boundary. Evaluations and log rows are due after a number
+of steps, checkpoints also after some time. Nothing done at a boundary changes what is learnt, so a
+run is the same bit for bit, however many sessions it takes.
 """
 
 import errno
@@ -35,13 +34,13 @@ from mviq.runs.tracking import Tables, TensorBoardWriter
 from mviq.runs.video import check_filming, film
 from mviq.storage import write_durably
 
-CHECKPOINT_SECONDS = 60.0  # of work after which a checkpoint is due, whatever the steps
-COSTLY = 10  # a checkpoint that takes long is due only after so many times its own time
+CHECKPOINT_SECONDS = 60.0  # after which a checkpoint is due, whatever the steps
+COSTLY = 10  # the least time between timed checkpoints, as a multiple of the time to write one
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Session(BaseCallback):
-    """A session of a run: an agent, and what happens at the boundaries of its rollouts."""
+    """Callback that trains its agent, and evaluates, logs and saves between rollouts."""
 
     def __init__(
         self,
@@ -70,7 +69,7 @@ class Session(BaseCallback):
     # Beginning
 
     def prepare(self) -> None:
-        """Put the newest checkpoint into the agent, if there is one."""
+        """Load the newest checkpoint into the agent, if there is one."""
         assert self.agent.env is not None
         hidden = run_state.hidden_in(self.agent.env)
         self.repeatable = hidden is None
@@ -94,14 +93,14 @@ class Session(BaseCallback):
             self.reporter.say(remark)
 
     def _tracker(self) -> list[KVWriter]:
-        """Return the writer of the tracker, if there is to be one."""
+        """Return the writer of the experiment tracker, if one is configured."""
         run, name = self.directory, self.config.track
         if name == "tensorboard":
-            return [TensorBoardWriter(run.tensorboard, run.progress, run.timing)]
+            return [TensorBoardWriter(run)]
         return [] if name == "none" else [TrackerWriter(name, run, self.config, self.about)]
 
     def _check(self, checkpoint: Checkpoint) -> None:
-        """Raise unless the run can go on from a checkpoint; nothing is changed by looking."""
+        """Raise if the run cannot continue from a checkpoint; otherwise prepare to load it."""
         tree, step = checkpoint.tree, checkpoint.step
         if tree["config"] != self.config.hash:
             raise ValueError(f"it is of another configuration than {self.directory.config_file}")
@@ -120,7 +119,7 @@ class Session(BaseCallback):
         except CannotRepeat as reason:
             self.reporter.say(f"the episode could not be repeated: {one_line(reason)}")
             tree["agent"]["env"], self._cut_off = None, True
-        agent.env.reset()  # so that the environment is made of what it was made of
+        agent.env.reset()  # creates the attributes that the saved environment has
         self._prepared = (
             run_state.prepare_state(agent, step, *state, self.tables.can_log),
             prepare_callbacks(self.callbacks, tree["callbacks"], checkpoint.arrays),
@@ -136,7 +135,7 @@ class Session(BaseCallback):
         self.saved = (checkpoint.step, self.boundary)
         self.best = float(checkpoint.tree["best"])
         self._worked = float(checkpoint.tree["time/time_elapsed"])
-        for name, content in checkpoint.files.items():  # lost, or of a step to be done again
+        for name, content in checkpoint.files.items():  # in case they are missing or newer
             write_durably(self.directory.path / name, content)
         self.reporter.say(f"continuing at step {checkpoint.step}")
         if checkpoint.tree["agent"]["env"] is None:
@@ -149,16 +148,16 @@ class Session(BaseCallback):
     # Learning
 
     def learn(self) -> Result:
-        """Learn to the end."""
+        """Train to the end of the run, and return its result."""
         total, done = self.config.total_steps, self.agent.num_timesteps
         self.reporter.start(done, total)
-        self._on_training_start()  # also if there is nothing left to learn
+        self._on_training_start()  # even if no steps are left
         try:
             if done < total:
                 self.agent.learn(
                     total - done,
                     callback=[self, *self.callbacks],
-                    log_interval=sys.maxsize,  # rows are due by steps, at boundaries
+                    log_interval=sys.maxsize,  # rows are logged by steps, at boundaries
                     reset_num_timesteps=done == 0,
                 )
             self._at_boundary(final=True)
@@ -172,14 +171,14 @@ class Session(BaseCallback):
         self.tables.check_in_place()
         if result.status == "finished":
             save_agent(self.agent, self.directory.model)
-        self.tables.marks()  # on disk before anyone can read that the run is finished
+        self.tables.marks()  # syncs the tables before result.json says that the run has ended
         self.directory.finish(result)
         if not self.config.keep_checkpoint:
             self.checkpoints.remove()
         return result
 
     def _on_training_start(self) -> None:
-        """Let the clock of Stable-Baselines3 go on where it was in the session before."""
+        """Continue the clock of Stable-Baselines3 from the previous session."""
         self.agent.start_time = time.time_ns() - int(self._worked * 1e9)
         self.agent._num_timesteps_at_start = 0
 
@@ -190,10 +189,10 @@ class Session(BaseCallback):
         return True
 
     def _at_boundary(self, final: bool = False) -> None:
-        """Evaluate, log and save what is due; at the end of the run, everything is."""
+        """Evaluate, log and save if due; at the end of the run, always evaluate and log."""
         step, best = self.agent.num_timesteps, self.best
         save = self._checkpoint_due() or (final and self.config.keep_checkpoint)
-        with suppress(Stopped):  # in an evaluation, which the next session makes instead
+        with suppress(Stopped):  # during an evaluation, which the next session starts again
             self._measure(step, final)
         save = save or (self.best > best and not self.repeatable)
         stop = self.asked.is_set() and not (final and self.boundary == step)
@@ -206,7 +205,7 @@ class Session(BaseCallback):
         self._show(step)
 
     def _checkpoint_due(self) -> bool:
-        """Return whether one is due by the steps, or by the clock."""
+        """Return whether a checkpoint is due, by steps or by the clock."""
         every = self.config.checkpoint_every
         longest = max(CHECKPOINT_SECONDS, COSTLY * self._saving_took)
         overdue = time.monotonic() - self._saved_at >= longest
@@ -216,7 +215,7 @@ class Session(BaseCallback):
         return self.agent.num_timesteps // every > self.boundary // every
 
     def _measure(self, step: int, final: bool) -> None:
-        """Evaluate and log what is due since the boundary before."""
+        """Evaluate and log if that has become due since the previous boundary."""
         if step == self.boundary:
             return
         evaluating = self.config.eval_every and (final or self._due(self.config.eval_every))
@@ -281,7 +280,7 @@ class Session(BaseCallback):
     # Ending
 
     def explain(self, error: OSError) -> str:
-        """Return a line on what went wrong with a file, and what is safe."""
+        """Return a message for a file error that says which checkpoint is safe."""
         place, step = self.directory.path, self.agent.num_timesteps
         cause = "the disk is full" if error.errno in _FULL else error.strerror or str(error)
         saved, kept = saved_step(self.directory), "there is no checkpoint"
@@ -290,7 +289,7 @@ class Session(BaseCallback):
         return f"cannot write {error.filename or place} at step {step}: {cause}; {kept}"
 
     def close(self) -> None:
-        """Close the files, and end the display."""
+        """Close the files, and stop the display."""
         self.reporter.stop()
         if self.agent._custom_logger:
             self.agent.logger.close()

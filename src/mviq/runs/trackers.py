@@ -1,7 +1,7 @@
-"""Trackers of experiments: Weights & Biases, MLflow and Trackio.
+"""Experiment trackers: Weights & Biases, MLflow and Trackio.
 
-Each decides where its data go by its own settings, such as WANDB_MODE=offline or
-MLFLOW_TRACKING_URI. A run that is resumed goes on as the same run there, without rows twice.
+Where the data go is set by the tracker's own settings, such as WANDB_MODE=offline or
+MLFLOW_TRACKING_URI. A resumed run continues the same run there, without duplicate rows.
 """
 
 import os
@@ -18,8 +18,7 @@ from stable_baselines3.common.logger import KVWriter
 from mviq.runs.checkpoint import made
 from mviq.runs.config import Config
 from mviq.runs.directory import RunDirectory, RunError, read_json
-from mviq.runs.tables import read_rows
-from mviq.runs.tracking import only_numbers
+from mviq.runs.tracking import logged_rows, only_numbers
 from mviq.storage import json_bytes, write_durably
 
 PROJECT = "mviq"
@@ -27,7 +26,7 @@ _LONGEST_TAG = 64  # characters that Weights & Biases takes
 
 
 class About(NamedTuple):
-    """What a run belongs to."""
+    """The study that a run belongs to, and its label there."""
 
     study: str = ""
     label: str = ""
@@ -38,12 +37,12 @@ NOTHING = About()
 
 @dataclass
 class Sent:
-    """What a tracker has been told, which a file in the run's directory keeps."""
+    """What has been sent to a tracker, as stored in a file of the run's directory."""
 
     id: str = ""
-    """Of the run there."""
+    """The tracker's id of the run."""
     step: int = -1
-    """Of the last row."""
+    """The step of the last row."""
     study: str = ""
     label: str = ""
 
@@ -61,7 +60,7 @@ class Backend(Protocol):
 
 
 class _RunObject:
-    """What the runs of Weights & Biases and of Trackio share."""
+    """The methods that runs of Weights & Biases and of Trackio share."""
 
     _run: Any
 
@@ -119,7 +118,7 @@ class MlflowRun:
         from mlflow.entities import Param
 
         self.id = sent.id
-        # The first runs of a study would create MLflow's database and the experiment together.
+        # Without a lock, each of the first runs of a study would create database and experiment.
         with FileLock(directory.path.parent / ".mlflow.lock"):
             self._client = MlflowClient()
             experiment = self._experiment(sent.study or PROJECT)
@@ -153,13 +152,13 @@ TRACKERS: dict[str, Callable[[RunDirectory, Config, Sent], Backend]] = {
 
 
 def check_tracker(name: str) -> None:
-    """Say what to install, if a tracker is not there."""
+    """Raise ``RunError`` with what to install if a tracker is missing."""
     if name in TRACKERS and find_spec(name) is None:
         raise RunError(f"--track {name} needs an extra: pip install 'mviq[{name}]'")
 
 
 class TrackerWriter(KVWriter):
-    """Sends what is logged to a tracker, each step once."""
+    """Sends logged values to a tracker, each step once."""
 
     def __init__(self, name: str, directory: RunDirectory, config: Config, about: About) -> None:
         check_tracker(name)
@@ -173,8 +172,8 @@ class TrackerWriter(KVWriter):
         self._run = TRACKERS[name](directory, config, self._sent)
         self._sent.id = self._run.id
         self._keep()
-        for row in read_rows(directory.progress):  # what a crash kept from being sent
-            self._send(row, int(row["time/total_timesteps"]))
+        for step, _, values in logged_rows(directory):  # rows not sent before a crash
+            self._send(values, step)
 
     def write(
         self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0

@@ -1,18 +1,21 @@
 """Writers of logged values: progress.csv, timing.csv and, optionally, TensorBoard."""
 
 import time
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from stable_baselines3.common.logger import KVWriter, Logger
 
+from mviq.runs.directory import RunDirectory
 from mviq.runs.tables import CLOCK, METRICS, Mark, Table, read_rows
 
 
 class TableWriter(KVWriter):
-    """Splits what is logged into what a run determines and what the clock says."""
+    """Writes reproducible values to progress.csv, and wall-clock times to timing.csv."""
 
     def __init__(self, progress: Table, timing: Table, own: Table | None = None) -> None:
         self.progress, self.timing, self.own = progress, timing, own
@@ -33,28 +36,38 @@ class TableWriter(KVWriter):
 
 
 def only_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what can be shown as a curve: a callback may log text, too."""
+    """Return the numbers, which can be shown as a curve: callbacks may also log text."""
     return {name: value for name, value in values.items() if isinstance(value, Real)}
 
 
-class TensorBoardWriter(KVWriter):
-    """Event files that show the tables, made anew from them when a run is resumed."""
+def logged_rows(run: RunDirectory) -> Iterator[tuple[int, float, dict[str, float]]]:
+    """Yield each logged step of a run with its wall-clock time and its numbers of all tables."""
+    clocks = {row.pop("step"): row for row in read_rows(run.timing)}
+    own: dict[str, dict[str, float]] = defaultdict(dict)
+    for row in read_rows(run.own_metrics):
+        with suppress(KeyError, ValueError):  # callbacks may log text
+            own[row["step"]][row["name"]] = float(row["value"])
+    for row in read_rows(run.progress):
+        step = row["time/total_timesteps"]
+        values = {name: float(value) for name, value in {**clocks.get(step, {}), **row}.items()}
+        yield int(step), values.pop("time/unix", 0.0), values | own[step]
 
-    def __init__(self, folder: Path, progress: Path, timing: Path) -> None:
+
+class TensorBoardWriter(KVWriter):
+    """Writes TensorBoard event files, which are rebuilt from the tables on resuming."""
+
+    def __init__(self, run: RunDirectory) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        for old in folder.glob("events.out.tfevents.*"):
+        for old in run.tensorboard.glob("events.out.tfevents.*"):
             old.unlink()
-        self._events = SummaryWriter(str(folder))
-        clocks = {row["step"]: row for row in read_rows(timing)}
-        for row in read_rows(progress):
-            step = row["time/total_timesteps"]
-            clock = clocks.get(step, {})
-            self._add({**clock, **row}, int(step), float(clock.get("time/unix", 0.0)))
+        self._events = SummaryWriter(str(run.tensorboard))
+        for step, wall_time, values in logged_rows(run):
+            self._add(values, step, wall_time)
 
     def _add(self, values: dict[str, Any], step: int, wall_time: float | None) -> None:
         for name, value in values.items():
-            if name not in ("step", "time/unix", "time/total_timesteps"):
+            if name != "time/total_timesteps":
                 self._events.add_scalar(name, float(value), step, wall_time)
 
     def write(
@@ -68,7 +81,7 @@ class TensorBoardWriter(KVWriter):
 
 
 class Tables:
-    """The tables of a run; ``own`` is for what parts of a person's own log."""
+    """The tables of a run; ``own`` is for values logged by users' own components."""
 
     def __init__(self, progress: Path, timing: Path, evaluations: Path, own: Path | None) -> None:
         self.progress = Table(progress, METRICS)
@@ -79,18 +92,18 @@ class Tables:
         self.all = {table.path.name: table for table in tables if table is not None}
 
     def can_log(self, name: str, value: Any) -> bool:
-        """Return whether there is a place for a value: only a person's own parts log text."""
+        """Return whether a value can be logged; only users' own components may log text."""
         if name in METRICS or name in CLOCK:
             return isinstance(value, Real)
         return self.own is not None
 
     def check_in_place(self) -> None:
-        """Require that all files still have their names."""
+        """Raise ``OSError`` if a file was removed or replaced."""
         for table in self.all.values():
             table.check_in_place()
 
     def marks(self) -> dict[str, Mark]:
-        """Make sure that all rows are on disk, and return where the tables end."""
+        """Sync all tables to disk, and return the marks of their ends."""
         return {name: table.mark() for name, table in self.all.items()}
 
     def close(self) -> None:
