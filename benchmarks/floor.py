@@ -1,4 +1,4 @@
-"""How fast could an update be? The time of its matrix products alone, and of its environment."""
+"""Lower bounds for the time of an update: its matrix products alone, and its environment steps."""
 
 import math
 import time
@@ -10,7 +10,7 @@ from mviq.processor import blas_threads_of_torch
 
 
 def fastest(work, repeats=10):
-    """Return the shortest of some times, in seconds."""
+    """Return the shortest time of several calls, in seconds."""
     times = []
     for _ in range(repeats):
         begun = time.perf_counter()
@@ -28,10 +28,10 @@ def gemm_rate(n=1024):
 def products(network, observation, batch, copies):
     """Return the (m, k, n) of all matrix products of an update with its four steps.
 
-    ``copies`` says for how many batches of states the target network is asked.
+    ``copies`` is the number of batches of states that the target network evaluates.
     """
     acting = learning = forward_products(network, observation)
-    if hasattr(network, "sampling"):  # an implicit critic has other fractions in an update
+    if hasattr(network, "sampling"):  # an implicit critic uses other fractions in an update
         network.sampling = True
         learning = forward_products(network, observation)
         network.sampling = False
@@ -60,7 +60,7 @@ def forward_products(network, observation):
 
 
 class Products:
-    """The matrix products of an update with its four steps, each by the faster of two BLAS."""
+    """The matrix products of an update with its four steps, each in the faster of two BLAS."""
 
     def __init__(self, agent, copies=2):
         policy = agent.policy
@@ -72,7 +72,7 @@ class Products:
 
     @blas_threads_of_torch()
     def milliseconds(self, updates):
-        """Return the time of the processor for the products of one update."""
+        """Return the CPU time of the products of one update."""
         begun = time.process_time()
         for _ in range(updates):
             for work in self.works:
@@ -88,9 +88,9 @@ def faster(m, k, n):
 
 
 def environment_alone(agent, steps=400):
-    """Return the milliseconds of four steps of the environment, without the ``VecEnv`` around it.
+    """Return the CPU milliseconds of four environment steps, without the ``VecEnv`` around it.
 
-    ale-py's vectoriser is one itself.
+    ale-py's vectorised environment is a ``VecEnv`` itself, whose time is included.
     """
     env = agent.get_env()
     actions = np.random.default_rng(0).integers(env.action_space.n, size=steps)
@@ -107,7 +107,7 @@ def environment_alone(agent, steps=400):
 
 
 def replay_bytes(buffer):
-    """Return the memory of the arrays of a replay buffer."""
+    """Return the memory of the arrays of a replay buffer in bytes."""
     arrays = {}
     for holder in (buffer, getattr(buffer, "observations", None)):
         for value in vars(holder).values() if hasattr(holder, "__dict__") else ():

@@ -2,13 +2,13 @@
 
 Runs are simulated from three kinds of score whose true aggregates are known: normal, skewed
 (log-normal), and failing (a quarter of the runs learn nothing). The share of simulated studies
-whose interval contains the truth is the coverage; below 95 % the interval promises too much. Its
+whose interval contains the truth is the coverage; below 95 % the interval is too narrow. Its
 standard error is 0.7 points with 1000 simulations. A cell is ``percentile → widened``.
 
     python benchmarks/intervals.py [--simulations 1000] [--resamples 1000]
 
-With ``--bca`` a cell is ``percentile → widened → BCa``, the last by SciPy, without the probability
-of improvement. It is slow.
+With ``--bca`` a cell is ``percentile → widened → BCa``, where BCa is SciPy's and the probability of
+improvement is left out. It is slow.
 """
 
 import argparse
@@ -38,7 +38,7 @@ Kind = Callable[[np.random.Generator, int, int], Array]
 METHODS = ("percentile", "widened")
 RUNS = (2, 3, 5, 10, 20)
 TASKS = (1, 5)
-SIMULATIONS_AT_ONCE = 50  # they share the draws of the bootstrap, so there are many such groups
+SIMULATIONS_AT_ONCE = 50  # they share bootstrap draws, so use many groups
 
 
 def normal(rng: np.random.Generator, runs: int, tasks: int) -> Array:
@@ -71,7 +71,7 @@ ESTIMATES: dict[str, Callable[..., Array]] = {
 def samples(
     estimate: str, kind: Kind, rng: np.random.Generator, runs: int, tasks: int
 ) -> tuple[Array, ...]:
-    """Return what the estimate is made from: two samples for the probability of improvement."""
+    """Return simulated scores for an estimate: two samples for the probability of improvement."""
     if estimate != "P(improvement)":
         return (kind(rng, runs, tasks),)
     return kind(rng, runs, tasks) + 0.1, kind(rng, runs, tasks)
@@ -113,16 +113,16 @@ def coverage(
 
 
 def by_bca(estimator: Callable[..., Array], batch: Array, resamples: int, seed: int) -> Array:
-    """Return the ends of SciPy's bias-corrected and accelerated intervals: a task is a sample."""
+    """Return the ends of SciPy's bias-corrected and accelerated intervals, one sample per task."""
 
     def of_tasks(*tasks: Array, axis: int) -> Array:
-        longest = max(task.shape[-1] for task in tasks)  # the jackknife takes one run away
+        longest = max(task.shape[-1] for task in tasks)  # the jackknife leaves one run out
         gaps = [[(0, 0)] * (task.ndim - 1) + [(0, longest - task.shape[-1])] for task in tasks]
         padded = [np.pad(t, g, constant_values=np.nan) for t, g in zip(tasks, gaps, strict=True)]
         return estimator(np.stack(np.broadcast_arrays(*padded), axis=-1))
 
     options = {"method": "BCa", "n_resamples": resamples, "vectorized": True, "rng": seed}
-    with warnings.catch_warnings(action="ignore"):  # it warns where all resamples are equal
+    with warnings.catch_warnings(action="ignore"):  # it warns if all resamples are equal
         found = [scipy.stats.bootstrap(scores.T, of_tasks, **options) for scores in batch]
     return np.transpose([result.confidence_interval for result in found])
 
@@ -139,7 +139,7 @@ def main() -> None:
         for tasks in TASKS
         for kind in KINDS
         for estimate in ESTIMATES
-        if tasks > 1 or estimate != "median"  # of one task it is the mean
+        if tasks > 1 or estimate != "median"  # with one task it is the mean
         if not (arguments["bca"] and estimate == "P(improvement)")
     ]
     for tasks, kind, estimate in track(cases, "simulating", console=Console(stderr=True)):

@@ -1,9 +1,9 @@
-"""What is gained if an agent learns while the emulators work: seconds with and without, in turns.
+"""The speed-up from learning while the emulators work: times with and without, measured in turns.
 
-Both agents are the same but for the backend, vector or overlap; what counts is the median over the
-rounds of the ratio within a round. At best it is (e + u) / max(e, u), where e is the time of the
-emulators and u that of updates and acting, which is printed beside it. Times are of the clock: who
-waits uses no processor. So the machine should be quiet, and have a core for the emulators.
+The agents differ only in the backend, vector or overlap. The result is the median over rounds of
+the ratio within a round. Its upper bound, (e + u) / max(e, u), where e is the time of the emulators
+and u that of updates and acting, is printed as well. Times are wall-clock times, because waiting
+uses no CPU time. So the machine should be idle and have a core for the emulators.
 
     python benchmarks/overlap.py [--envs 64] [--rounds 15]
 """
@@ -18,11 +18,11 @@ import torch
 from mviq import envs
 from mviq.agents import IQMVI, PrioritizedFrameReplayBuffer
 
-ROLLOUTS = 20  # of a round
+ROLLOUTS = 20  # per round
 
 
 def make_agent(backend, number):
-    """Return M-IQN on Pong with the network of DQN, so that an update takes about as long as e."""
+    """Return M-IQN on Pong with DQN's network: an update takes about as long as the emulators."""
     return IQMVI(
         "CnnPolicy",
         envs.make("ALE/Pong-v5", number, seed=0, protocol="machado", backend=backend),

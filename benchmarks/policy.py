@@ -1,8 +1,8 @@
-"""How fast and how accurate is the exact Tsallis policy, against entmax and softmax?
+"""How fast and how accurate is the exact Tsallis policy, compared with entmax and softmax?
 
-Everything is measured in one process on one thread, in turns, and reported as the median over the
-rounds of their time to ours: above 1 ours is faster. The error is the largest difference to
-a solution in float64 that satisfies the optimality conditions to 1e-12, over the same inputs.
+Everything is measured in turns, in one process and one thread, and reported as the median over
+rounds of the peer's time divided by ours: above 1, ours is faster. The error is the largest
+difference to a float64 solution that satisfies the optimality conditions to 1e-11.
 
     python benchmarks/policy.py [--rounds 25]
 """
@@ -33,7 +33,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Contest:
-    """One q, one peer and the ratio to reach for each shape, if there is one."""
+    """One q, one peer, and the target speed-up for each shape, if there is one."""
 
     q: float
     peer: str
@@ -66,7 +66,7 @@ def forward_and_backward(operator: Operator, values: Tensor) -> Callable[[], obj
 
 
 def times(work: list[Callable[[], object]], rounds: int) -> Tensor:
-    """Return the time of each (columns) in every round (rows), taken in turns."""
+    """Return the seconds of each function (columns) in each round (rows), measured in turns."""
     repeats = [max(1, int(SECONDS_PER_TURN / time_once(one))) for one in work]
     measured = torch.empty(rounds, len(work), dtype=torch.float64)
     for i in range(rounds):
@@ -79,14 +79,14 @@ def times(work: list[Callable[[], object]], rounds: int) -> Tensor:
 
 
 def time_once(work: Callable[[], object]) -> float:
-    work()  # compilation and caches
+    work()  # warm up compilation and caches
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
 def reference(values: Tensor, q: float) -> Tensor:
-    """Return a policy in float64 after checking that it is the optimal one."""
+    """Return the policy in float64 after checking the optimality conditions."""
     result, psi = policy_and_normalizer(values.double(), q)
     multiplier = torch.where(result > 0, values - log_q(result, q), psi.unsqueeze(-1))
     assert (result.sum(-1) - 1).abs().max() < 1e-12
@@ -95,7 +95,7 @@ def reference(values: Tensor, q: float) -> Tensor:
 
 
 def measure(contest: Contest, shape: tuple[int, int], rounds: int) -> tuple[list[str], bool]:
-    """Return one row of the table, and whether it has what it must have."""
+    """Return one row of the table, and whether it meets the targets."""
     values = torch.randn(shape, generator=torch.Generator().manual_seed(0))
     operators = [lambda x: policy(x, contest.q), contest.theirs]
     once = times([forward(f, values) for f in operators], rounds)

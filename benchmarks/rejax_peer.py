@@ -1,4 +1,4 @@
-"""rejax's DQN and IQN on Table 1: peers whose environments and updates are one compiled loop."""
+"""rejax's DQN and IQN with Table 1's settings: environment and updates are one compiled loop."""
 
 import os
 
@@ -15,7 +15,7 @@ from rejax.networks import MLP, DiscreteQNetwork, EpsilonGreedyPolicy, ImplicitQ
 
 
 class Rejax:
-    """Looks like an agent; four environments at once are the four steps before an update."""
+    """An SB3-like agent; one step of four parallel environments replaces ``train_freq=4``."""
 
     replay_buffer = None
 
@@ -28,17 +28,17 @@ class Rejax:
         )
 
     def learn(self, steps, reset_num_timesteps=True):
-        """Make an update for every four steps."""
+        """Make one update per four environment steps."""
         self.state = jax.block_until_ready(self.iterate(self.state, steps // 4))
         self._n_updates += steps // 4
 
 
 class OurNetwork(ImplicitQuantileNetwork):
-    """rejax's network with 64 cosines as ours, and as many samples for s' as its target has."""
+    """rejax's IQN network with our layers and 64 cosines, and 8 samples to choose actions."""
 
     @linen.compact
     def __call__(self, obs, rng):
-        """Return an outcome for each action at a random fraction, and the fraction."""
+        """Return the quantile of each action at a random fraction, and the fraction."""
         features = MLP(self.hidden_layer_sizes, self.activation)(obs)
         fractions = jax.random.uniform(rng, (len(obs),))
         cosines = jnp.cos(jnp.pi * jnp.outer(fractions, jnp.arange(64)))

@@ -1,4 +1,4 @@
-"""The settings of the throughput benchmark, and who takes part."""
+"""The settings of the throughput benchmark and the agents that it compares."""
 
 import math
 from collections.abc import Callable
@@ -20,7 +20,7 @@ LEARNING_STARTS = 100
 
 
 class Screens(gym.Env):
-    """Atari's shape without the emulator: frames from a pool, stacked, episodes of 500 steps."""
+    """Observations of Atari's shape without an emulator: stacked random frames, 500 steps."""
 
     observation_space = spaces.Box(0, 255, (4, 84, 84), np.uint8)
     action_space = spaces.Discrete(6)
@@ -45,7 +45,7 @@ class Screens(gym.Env):
 
 
 class Layers(BaseFeaturesExtractor):
-    """Two layers of 512 as features: what an implicit critic multiplies by its cosines."""
+    """Two layers of 512 as features, which an implicit critic multiplies by its cosines."""
 
     def __init__(self, space):
         super().__init__(space, 512)
@@ -58,10 +58,10 @@ class Layers(BaseFeaturesExtractor):
 
 @dataclass(frozen=True)
 class Setting:
-    """A problem, its network, and what is to be reached, if anything is.
+    """An environment, a network, and the targets, if there are any.
 
-    ``goal`` is how often ours is to be as fast as the peer, ``most`` how long it may take relative
-    to its matrix products; each on AMD's processors and on others, whose products are faster.
+    ``goal`` is the least speed-up over the peer and ``most`` the greatest time relative to the
+    matrix products alone, each for AMD processors and for others, whose products are faster.
     """
 
     title: str
@@ -89,14 +89,14 @@ IMPLICIT = {"features_extractor_class": Layers, "net_arch": [64]}
 
 
 def rejax_dqn():
-    """Return rejax's DQN on Table 1."""
+    """Return rejax's DQN with the settings of Table 1."""
     from rejax_peer import dqn
 
     return dqn(FC["net_arch"], **TABLE_1)
 
 
 def rejax_iqn():
-    """Return rejax's IQN with the network and the fractions of ours."""
+    """Return rejax's IQN with our network and number of fractions."""
     from rejax_peer import implicit
 
     return implicit(FC["net_arch"], 8, **TABLE_1)
@@ -189,7 +189,7 @@ def contenders(setting):
     common |= setting.options
 
     def build(cls, **extra):
-        # Both peers and ours write into policy_kwargs; each gets its own.
+        # Agents modify policy_kwargs, so each gets a copy.
         own = {k: dict(v) if isinstance(v, dict) else v for k, v in common.items()}
         return cls(setting.policy, setting.env(), **own, **extra)
 

@@ -1,14 +1,15 @@
-"""A study that is disturbed for an hour, and one long run: does anything pile up, is anything lost?
+"""Soak test with a disturbed study and one long run: do resources leak, is data lost?
 
     python benchmarks/soak.py                 an hour: 200 runs, 10⁶ steps
-    python benchmarks/soak.py --minutes 5     the same in small
+    python benchmarks/soak.py --minutes 5     a shorter version
 
-Two thirds of the time a study of tiny runs is started over and over, each time disturbed in another
-way: a run killed, the study killed, a disk that is full, a worker of Ray lost. Then it is finished,
-and runs of it are compared, byte for byte, with runs that were left alone. The last third is one
-run, watched from outside. The script fails if memory or open files of that run grow by more than a
-tenth after its first quarter, or if temporary files, processes or zombies are left. On a busy
-machine it takes longer than an hour, because the study is finished however long that takes.
+For two thirds of the time, a study of tiny runs is started again and again, and each session is
+disturbed: a run is killed, the study is killed, the disk is full, or a Ray worker is lost. Then the
+study is completed, and some of its runs are compared, byte for byte, with undisturbed runs. In the
+last third, the memory and open files of one long run are monitored. The script fails if runs are
+missing or differ, if memory or open files grow by more than a tenth after the first quarter, or if
+temporary files, processes or zombies are left. On a busy machine it takes longer than an hour,
+because the study is always completed.
 """
 
 import argparse
@@ -37,9 +38,9 @@ TINY = {
     **{"checkpoint_every": 100, "keep_checkpoint": True},
 }
 GROWTH = 1.1
-MOMENT = 20.0  # seconds after which at most a session is disturbed, and after which it is stopped
-HANGS = 900.0  # seconds after which a process that was told to stop has failed to
-COMPARED = 10  # runs that are done once more, undisturbed
+MOMENT = 20.0  # maximum seconds until a session is disturbed, and then until it is stopped
+HANGS = 900.0  # timeout in seconds for a process to stop
+COMPARED = 10  # runs that are repeated undisturbed
 
 
 def main() -> int:
@@ -97,7 +98,7 @@ def is_same(place: Path, directory: StudyDirectory, run) -> bool:
 def command(file: Path, *options: str) -> subprocess.Popen:
     words = [sys.executable, "-m", "mviq", "study", "run", str(file), "--out", str(file.parent)]
     words += ["--no-estimate", "--quiet", *options]
-    own = file.parent / "tmp"  # so that temporary files are found, and processes by this word
+    own = file.parent / "tmp"  # to find temporary files, and processes by their environment
     own.mkdir(exist_ok=True)
     environ = {**os.environ, "TMPDIR": str(own)}
     with (file.parent / "log").open("ab") as log:
@@ -105,7 +106,7 @@ def command(file: Path, *options: str) -> subprocess.Popen:
 
 
 def session(file: Path, kind: str, rng: random.Random) -> None:
-    """Start the study, disturb it after a while, and let it end."""
+    """Start the study, disturb it after a random time, and stop it if it goes on."""
     options, disturb = DISTURBANCES[kind]
     study = command(file, *options)
     while study.poll() is None and not processes(str(file.parent)):
@@ -119,11 +120,11 @@ def session(file: Path, kind: str, rng: random.Random) -> None:
         study.wait(HANGS)
     end = time.monotonic() + HANGS
     while time.monotonic() < end and processes(str(file.parent)):
-        time.sleep(0.1)  # runs of a study that was killed notice it and stop
+        time.sleep(0.1)  # the runs of a killed study stop by themselves
 
 
 def processes(place: str, *, runs: bool = True) -> list[int]:
-    """Return the processes of runs in a place, or all that were started for it: Ray's as well."""
+    """Return the ids of a directory's workers, or of all processes started for it, Ray's too."""
     found, told = [], "cmdline" if runs else "environ"
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -145,7 +146,7 @@ def kill_the_study(study: subprocess.Popen, file: Path) -> None:
 
 
 def fill_the_disk(study: subprocess.Popen, file: Path) -> None:
-    """From now on, no run that has begun can write as much as a model."""
+    """Simulate a full disk: limit the file size of running processes to less than a model."""
     for pid in processes(str(file.parent)):
         with suppress(ProcessLookupError):
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (10_000, resource.RLIM_INFINITY))
@@ -160,9 +161,9 @@ DISTURBANCES = {
 
 
 def soak_run(place: Path, steps: int, seconds: float) -> list[str]:
-    """Watch a long run, whose memory has no reason to grow: its replay buffer is full early.
+    """Monitor a long run, whose memory should not grow: its replay buffer is full early.
 
-    With a discount of 0.99 so small a network diverges after 800,000 steps.
+    γ is 0.9, because with 0.99 so small a network diverges after 800,000 steps.
     """
     words = [sys.executable, "-m", "mviq", "train", "CartPole-v1", "--quiet", "--hidden", "16"]
     words += ["--total-steps", str(steps), "--buffer-size", "1000", "--gamma", "0.9"]
@@ -173,7 +174,7 @@ def soak_run(place: Path, steps: int, seconds: float) -> list[str]:
         time.sleep(1)
         learning = any(log.read_text().count("\n") > 1 for log in place.glob("long/*/progress.csv"))
         seen += usage(run.pid) if learning else []
-    code = run.poll()  # None if it takes longer than there is time
+    code = run.poll()  # None if it has not ended in time
     run.terminate()
     run.wait(HANGS)
     seen = seen[len(seen) // 4 :]
@@ -196,7 +197,7 @@ def usage(pid: int) -> list[tuple[int, int]]:
         files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
     except OSError:
         return []
-    # A process that has ended has no memory, until it is waited for.
+    # A zombie process has no memory.
     return [(pages * os.sysconf("SC_PAGE_SIZE") // 2**20, files)] if pages else []
 
 

@@ -1,13 +1,13 @@
-"""Do two runs at once, each a process with one thread, get twice as much done as one?
+"""Do two parallel runs, each a process with one thread, have twice the throughput of one?
 
-The same run of Table 1 (CartPole, two layers of 512, batch 128) is measured alone and in a pair,
-in turns, by the processes that ``mviq study run`` starts. What counts is training only: from when
-the last run is warm until the first one has ended, so start-up does not decide. The verdict is the
-median over the rounds of both of the pair together / the one alone.
+Runs with the settings of Table 1 (CartPole, two layers of 512, batch 128) are measured in turns,
+one alone and two in parallel, in the worker processes of ``mviq study run``. Only training is
+measured, from when the last run is warm until the first one has ended, so that start-up does not
+count. The result is the median over rounds of the pair's total throughput over the single run's.
 
-It needs two idle cores. Where others are at work, --processor counts the seconds of the processor
-that the runs were given instead of those of the clock: so a pair that stands in its own way, by
-threads or by memory, is seen, and others at work are not. Both are printed.
+It needs two idle cores. On a busy machine, --processor measures CPU time instead of wall-clock
+time: it shows whether the two runs slow each other down, by threads or by memory, and ignores other
+processes. Both are printed.
 
     python benchmarks/studies.py [--rounds N] [--steps N] [--processor]
 """
@@ -35,7 +35,7 @@ WARM_UP = 1_000  # steps
 
 
 class Sample(NamedTuple):
-    """Where a run was at a time."""
+    """The wall-clock time, CPU time and step of a run at one moment."""
 
     clock: float
     processor: float
@@ -43,14 +43,14 @@ class Sample(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Steps per second of some runs together, by the clock and by the processor."""
+    """Total steps per second of several runs, by wall-clock time and by CPU time."""
 
     clock: float
     processor: float
 
 
 def throughput(place: Path, seeds: list[int], steps: int) -> Rates:
-    """Return how fast some runs are together, while all of them are training."""
+    """Return the total throughput of parallel runs while all of them are training."""
     settings = {"total_steps": steps, "eval_every": 0, "log_every": steps}
     settings |= {"checkpoint_every": steps}
     content = {"name": "bench", "environments": ["CartPole-v1"], "seeds": seeds}
@@ -90,7 +90,7 @@ def process_of(place: Path, run: str) -> Path:
 
 
 def processor_time(process: Path) -> float:
-    """Return the seconds of the processor that a process has had."""
+    """Return the CPU time of a process in seconds."""
     try:
         fields = (process / "stat").read_text().rpartition(")")[2].split()
     except OSError:  # it has just ended
@@ -99,7 +99,7 @@ def processor_time(process: Path) -> float:
 
 
 def rates(runs: list[list[Sample]]) -> Rates:
-    """Return how fast runs were between when the last was warm and the first had ended."""
+    """Return the total throughput from when the last run was warm until the first one ended."""
     window = max(run[0].clock for run in runs), min(run[-1].clock for run in runs)
     clock = processor = 0.0
     for run in runs:

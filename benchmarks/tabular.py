@@ -1,9 +1,9 @@
 """Speed and memory of tabular sweeps on sparse Garnets, as ratios measured in one run.
 
-The yardstick is the bare sparse matrix-vector product of SciPy with the same transitions, taken
-in turns with the sweep; both run in one thread, and the time is that of the thread, so that other
-work on the machine does not count. Peak memory is the private memory of a fresh process, above
-what it had before the MDP was made. mdpsolver solves the same MDP to the same error.
+The reference is SciPy's bare sparse matrix-vector product with the same transitions, measured in
+turns with the sweep. Both run in one thread, and the CPU time of that thread is measured, so that
+other processes do not count. Peak memory is the growth of the private memory of a fresh process
+since before the MDP was built. mdpsolver solves the same MDP to the same error.
 """
 
 import argparse
@@ -43,10 +43,10 @@ def timed(function: Callable[[], object], clock: Callable[[], float] = time.thre
 
 
 def sweep_times(mdp: MDP, point: Algorithm, rounds: int) -> tuple[float, float]:
-    """Return the medians of bare product and sweep, measured in turns."""
+    """Return the median seconds of the bare product and of the sweep, measured in turns."""
     values = np.random.default_rng(0).random(mdp.states)
     q_values = torch.zeros(mdp.rewards.shape, dtype=torch.float64)
-    for _ in range(3):  # action values as they are in the middle of a run
+    for _ in range(3):  # action values typical of the middle of a run
         q_values = sweep(mdp, point, q_values, None).q_values
     pairs = [
         (timed(lambda: mdp.transitions @ values), timed(lambda: sweep(mdp, point, q_values, None)))
@@ -83,14 +83,14 @@ def report_growth(sizes: list[int], times: dict[str, list[tuple[float, float]]])
 
 
 def private_kilobytes() -> int:
-    """Return the memory of this process that no file backs: Linux may drop and reload the rest."""
+    """Return the anonymous memory of this process in kB; Linux can drop and reload the rest."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
 
 
 @contextmanager
 def peak_memory() -> Iterator[list[int]]:
-    """Look every millisecond; the last entry of the list is the most that was seen."""
+    """Sample the memory every millisecond; the last entry of the list is the peak, in kB."""
     seen, done = [private_kilobytes()], threading.Event()
 
     def look() -> None:
@@ -132,7 +132,7 @@ def report_memory(size: int) -> float:
 
 
 def report_mdpsolver(size: int, error: float) -> float:
-    """Solve to the same error bound; ours with ``recentre``, which is their span criterion."""
+    """Compare with mdpsolver at the same error bound; ``recentre`` matches its span criterion."""
     mdp = garnet(size, ACTIONS, BRANCHING, DISCOUNT)
     best = optimal_q_values(mdp).max(axis=1)
     print(

@@ -1,16 +1,16 @@
-"""Updates per second of the agents, against their peers and against the multiplications alone.
+"""Updates per second of the agents, against their peers and against their matrix products alone.
 
-Every setting runs all contenders in turn, several rounds, one thread each, in one process. What
-counts is the median over the rounds of the ratio within a round; beside it stand the quartiles.
-Times are of the processor, so that others at work on the machine disturb little. An update
-includes the four environment steps before it. Before it is measured an agent learns for a while:
-loops are compiled, memory has been touched, and Adam's moments have decayed to the denormal
-numbers that processors are slow with, as they have in all but the first seconds of a run.
+In every setting, all agents run in turns for several rounds, in one process and one thread. The
+result is the median over rounds of the ratio within a round, with its quartiles. CPU time is
+measured, so that other processes have little influence. An update includes the four environment
+steps before it. Each agent is warmed up first: loops are compiled, memory has been touched, and
+Adam's moments have decayed to denormal numbers, with which processors are slow, as they have in all
+but the first seconds of a run.
 
     python benchmarks/throughput.py [--quick] [--profile] [--markdown] [SETTING ...]
 
-SBX's and rejax's DQN take part in the first setting, and rejax's IQN in that of the implicit
-critic, where they are installed, by pip install 'mviq[bench]'.
+If installed, by pip install 'mviq[bench]', SBX's and rejax's DQN take part in the first setting and
+rejax's IQN in that of the implicit critic.
 """
 
 import argparse
@@ -39,12 +39,12 @@ from settings import LEARNING_STARTS, SETTINGS, Setting, contenders
 LEAST_WARM_UP = LEARNING_STARTS + 60  # so that a quick run measures updates too
 COLUMNS = "agent", "ms/update", "steps/s", "vs peer", "quartiles", "vs q = ∞", "replay MB"
 AGAINST_REJAX = 1.05
-DEARER = {"q = 2": 1.1, "q = 3": 1.2}  # what they may cost, against q = ∞
+DEARER = {"q = 2": 1.1, "q = 3": 1.2}  # largest time relative to q = ∞
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one setting came to: milliseconds per update of every agent, round by round."""
+    """Measurements of one setting: milliseconds per update of every agent in every round."""
 
     setting: Setting
     times: dict[str, np.ndarray]
@@ -55,7 +55,7 @@ class Result:
 
     @property
     def peer(self):
-        """The agent to compare with."""
+        """The name of the agent to compare with."""
         return next(iter(self.times))
 
     def ours(self, family):
@@ -63,7 +63,7 @@ class Result:
         return next(name for name in self.times if name.endswith(f" {family}"))
 
     def gain(self, name):
-        """Return how often an agent is as fast as the peer: quartiles and median."""
+        """Return the speed-up of an agent over the peer: lower quartile, median, upper quartile."""
         return np.quantile(self.times[self.peer] / self.times[name], (0.25, 0.5, 0.75))
 
     def cost(self, name):
@@ -77,7 +77,7 @@ class Result:
 
     @property
     def against_rejax(self):
-        """Return how often ours with q = ∞, α = 0 is as fast as rejax's, if that takes part."""
+        """Return the speed-up of ours with q = ∞, α = 0 over rejax's agents, if they take part."""
         ours = self.times[self.ours("q = ∞, α = 0")]
         peers = {name: values for name, values in self.times.items() if name.startswith("rejax")}
         return {name: float(np.median(values / ours)) for name, values in peers.items()}
@@ -88,7 +88,7 @@ class Result:
         return float(np.median(self.products))
 
     def verdicts(self):
-        """Return what was to be reached, in words, and whether it was."""
+        """Return each target as text, and whether it is reached."""
         if self.setting.goal is None:
             return []
         gain, column = self.gain(self.ours("q = 2"))[1], 0 if "AMD" in processor() else 1
@@ -106,7 +106,7 @@ class Result:
 
 
 def milliseconds_per_update(agent, updates):
-    """Return the time of the processor, after making sure that there were updates."""
+    """Return the CPU time per update, after checking the number of updates."""
     before, begun = agent._n_updates, time.process_time()
     agent.learn(4 * updates, reset_num_timesteps=False)
     spent = time.process_time() - begun
@@ -115,7 +115,7 @@ def milliseconds_per_update(agent, updates):
 
 
 def measure(setting, rounds, scale, profile):
-    """Let the agents of a setting learn in turns."""
+    """Measure the agents of a setting in turns."""
     agents = contenders(setting)
     updates = max(4, int(setting.updates * scale))
     for agent in agents.values():
@@ -137,7 +137,7 @@ def measure(setting, rounds, scale, profile):
 
 
 def show(console, result):
-    """Print one setting: a row for every agent, then what bounds them and what is reached."""
+    """Print one setting: a row for every agent, then the lower bounds and the targets."""
     table = Table(title=result.setting.title, title_justify="left")
     for column in COLUMNS:
         table.add_column(column, justify="left" if column == "agent" else "right")
@@ -200,7 +200,7 @@ def processor():
 
 
 def machine():
-    """Return the facts that times depend on."""
+    """Return a description of the processor, its load and the versions."""
     versions = ", ".join(f"{p} {version(p)}" for p in ("torch", "stable-baselines3", "sb3-contrib"))
     return (
         f"{processor()}, {os.cpu_count()} cores, one thread used, "

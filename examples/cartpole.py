@@ -1,8 +1,8 @@
-"""Learn CartPole with MVI(2) by the paper's Table 1 and its reference, save the agent, load it.
+"""Train MVI(2) on CartPole with the settings of the paper's Table 1 and M-DQN, save and load it.
 
     python examples/cartpole.py
 
-Three thousand steps only show how it goes; with 30 000, about a minute, the pole stays up.
+3000 steps are only a demonstration; after 30 000 steps, about a minute, the pole stays up.
 """
 
 import math
@@ -17,7 +17,7 @@ from mviq import envs
 from mviq.agents import MVI, RescaledExtractor
 
 STEPS = 3_000
-torch.set_num_threads(1)  # networks of this size are fastest on one
+torch.set_num_threads(1)  # fastest for networks of this size
 
 agent = MVI(
     "MlpPolicy",
@@ -34,7 +34,7 @@ agent = MVI(
     exploration_initial_eps=0.01,
     exploration_final_eps=0.01,
     max_grad_norm=None,
-    replay_buffer_kwargs={"handle_timeout_termination": False},  # 500 steps are an end
+    replay_buffer_kwargs={"handle_timeout_termination": False},  # a timeout is terminal
     policy_kwargs={
         "net_arch": [512, 512],
         "optimizer_kwargs": {"eps": 3.125e-4},

@@ -1,11 +1,12 @@
-"""What runs away first when DQN diverges on CartPole at the paper's settings.
+"""Which Q-values grow first when DQN diverges on CartPole with the paper's settings.
 
     python examples/divergence.py --steps 50000 --seed 0 --out divergence.png
 
-Learns as ``mviq train CartPole-v1 --algorithm vi --seed 0`` does. Every 100 steps it looks at 1024
-replayed transitions and draws four means of the online network's values: of the action that was
-taken and of the other one, at the last states of episodes, where the pole falls at this step so
-that both actions are worth about 1, and at all others. The default of 1500 steps is a first look.
+Trains like ``mviq train CartPole-v1 --algorithm vi --seed 0``. Every 100 steps, it samples 1024
+transitions from the replay buffer and records four means of the online network's Q-values: of the
+action taken and of the other action, in the last states of episodes and in all other states. In a
+last state the pole falls whatever the agent does, so both actions are worth about 1. The default of
+1500 steps is only a first look.
 """
 
 import argparse
@@ -29,18 +30,18 @@ CURVES = {
 
 
 def _fallen(observations: np.ndarray) -> np.ndarray:
-    """Return where the pole has fallen or the cart is off the track; a time limit is neither."""
+    """Return whether the pole has fallen or the cart is off the track; not so at a time limit."""
     return (abs(observations[:, 0]) > 2.4) | (abs(observations[:, 2]) > np.radians(12))
 
 
 class Look(BaseCallback):
-    """Records the mean values of replayed states."""
+    """Callback that records mean Q-values of replayed states."""
 
     def __init__(self, every: int = 100, states: int = 1024) -> None:
         super().__init__()
         self.every, self.states = every, states
         self.steps, self.means = [], {name: [] for name in CURVES}
-        self.generator = np.random.default_rng(0)  # training draws from its own
+        self.generator = np.random.default_rng(0)  # separate from that of training
 
     def _on_step(self) -> bool:
         buffer = self.model.replay_buffer

@@ -1,11 +1,11 @@
-"""Why the explicit Tsallis-KL step can lock itself in, and MVI(q) does not.
+"""Why the explicit Tsallis-KL step can lock in a bad policy, and MVI(q) does not.
 
 python examples/solve_lock_in.py
 """
 
 from mviq.tabular import Diagnostics, algorithm, lock_in_chain, solve
 
-mdp = lock_in_chain()  # stay for 0.1 a step, or walk seven steps to where 1 is paid
+mdp = lock_in_chain()  # stay for 0.1 per step, or walk seven steps to get 1 per step
 print("algorithm   status      iterations   value from the start (13.97 is optimal)")
 for name in ("vi", "mvi", "kl-vi", "tkl-vi"):
     run = solve(mdp, algorithm(name), diagnostics=Diagnostics(values_every=100))

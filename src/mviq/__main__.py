@@ -1,4 +1,4 @@
-"""The command ``mviq``, which is also ``python -m mviq``; Ctrl-C is heard before it is loaded."""
+"""The command ``mviq``, also ``python -m mviq``; it handles Ctrl-C while modules are imported."""
 
 import os
 import signal
@@ -16,9 +16,9 @@ def command() -> int:
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise ``KeyboardInterrupt``, but end at once in an import.
+    """Raise ``KeyboardInterrupt``, but exit at once during an import.
 
-    Libraries that are imported catch it, and go on or fail later for lack of what was left out.
+    Libraries catch it while they are imported, and continue or fail later, half initialised.
     """
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":

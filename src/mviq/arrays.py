@@ -1,4 +1,4 @@
-"""The types of NumPy arrays that annotations name."""
+"""Type aliases for NumPy arrays."""
 
 from typing import Any, TypeAlias
 

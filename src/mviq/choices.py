@@ -1,4 +1,4 @@
-"""Names to choose from, with a line about each: what help shows before PyTorch is loaded."""
+"""Choices with a one-line description each, which help shows without importing PyTorch."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -24,7 +24,7 @@ ALGORITHMS: Mapping[str, str] = {
 """The eight named algorithms, with one line about each."""
 
 ANY = "family"
-"""Stands for an implicit algorithm without a name: every number is free."""
+"""The choice of an implicit algorithm without a name: all its numbers are free."""
 
 GENERATORS: Mapping[str, str] = {
     "garnet": "random MDP (states, actions, branching, discount, seed)",
@@ -40,4 +40,4 @@ TOY_TEXT: Mapping[str, str] = {
     "CliffWalking-v1": "4×12 grid, the short way runs along a cliff",
     "Taxi-v4": "pick up a passenger and bring them to one of four places",
 }
-"""The environments of Gymnasium that are known to be tabular; others with a table work as well."""
+"""Gymnasium environments that are known to be tabular; others with a table ``P`` work too."""

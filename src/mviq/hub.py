@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-_PICKLES = {".pkl", ".pickle", ".joblib", ".pt", ".pth"}  # those of PyTorch hold one, too
+_PICKLES = {".pkl", ".pickle", ".joblib", ".pt", ".pth"}  # PyTorch's files contain one, too
 
 
 def push_to_hub(

@@ -20,7 +20,7 @@ OTHER_NAMES = {
     "net_arch": "hidden",
     "max_iter": "max_iterations",
 }
-"""What the paper, Stable-Baselines3 and its zoo call what has another name here."""
+"""Names used by the paper, Stable-Baselines3 and its zoo, with the names used here."""
 LONGEST_WORD, MOST_SHOWN = 200, 1000  # characters of a message
 
 
@@ -42,7 +42,7 @@ def did_you_mean(
 
 
 def _plain(name: str) -> str:
-    """Return the name of an option or a setting as a setting has it."""
+    """Return an option such as --learning-rate as the name of a setting, learning_rate."""
     return name.lstrip("-").replace("-", "_")
 
 

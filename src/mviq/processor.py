@@ -1,4 +1,4 @@
-"""How the processor computes: on how many threads, and with which small numbers."""
+"""How the processor computes: number of threads, denormal numbers, BLAS libraries."""
 
 import math
 import os
@@ -13,17 +13,17 @@ import torch
 from threadpoolctl import ThreadpoolController
 from torch.optim import Optimizer
 
-_SMALL = np.float32(1e-37)  # normal, but not its hundredth
+_SMALL = np.float32(1e-37)  # normal; a hundredth of it is denormal
 
 
 class _Limit:
-    """How many threads of BLAS ``blas_threads_of_torch`` allows at present, None for any."""
+    """The limit on BLAS threads that ``blas_threads_of_torch`` has set, None if there is none."""
 
     now: int | None = None
 
 
 def machine_memory() -> float:
-    """Return the memory of the machine in bytes, where that can be found out."""
+    """Return the memory of the machine in bytes, infinity if it is unknown."""
     if not hasattr(os, "sysconf"):
         return math.inf
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -31,7 +31,7 @@ def machine_memory() -> float:
 
 @contextmanager
 def threads(number: int) -> Iterator[None]:
-    """Let PyTorch compute on a number of threads; sums depend on it in their last bits.
+    """Set the number of PyTorch's threads, on which the last bits of sums depend.
 
     For small tensors one thread is fastest: waking others costs more than the work.
     """
@@ -47,7 +47,7 @@ def threads(number: int) -> Iterator[None]:
 def blas_threads_of_torch() -> Iterator[None]:
     """Let BLAS, which compiled code calls, use at most as many threads as PyTorch."""
     most = torch.get_num_threads()
-    if most == _Limit.now:  # within another of these
+    if most == _Limit.now:  # nested in another such context
         yield
         return
     counted = [(blas, blas.get_num_threads()) for blas in _blas_libraries()]
@@ -92,7 +92,7 @@ def _blas_libraries() -> list[Any]:
 
 
 def arithmetic() -> dict[str, Any]:
-    """Return what multiplies matrices here; each rounds in its own way."""
+    """Return the processor, BLAS libraries and GPUs, which all round differently."""
     built = {
         name: library.show_config(mode="dicts")["Build Dependencies"]["blas"]
         for name, library in (("NumPy", np), ("SciPy", scipy))
@@ -107,10 +107,10 @@ def arithmetic() -> dict[str, Any]:
 
 
 def do_without_dynamo() -> None:
-    """Keep optimisers from importing ``torch._dynamo``, which takes longer than all else.
+    """Prevent optimisers from importing ``torch._dynamo``, which takes longer than everything else.
 
-    They import it when first used, to exempt these methods from ``torch.compile``. For processes
-    that are ours and do not compile, such as that of a run.
+    They import it when first used, to exempt these methods from ``torch.compile``. Call this only
+    in mviq's own processes that do not compile, such as that of a run.
     """
     for name in ("add_param_group", "load_state_dict", "state_dict", "zero_grad"):
         method = getattr(getattr(Optimizer, name), "__wrapped__", None)

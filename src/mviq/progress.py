@@ -1,4 +1,4 @@
-"""The progress of long work: bars on a terminal, a line now and then in a log file, or nothing."""
+"""Progress displays: bars on a terminal, an occasional line in a log file, or nothing."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +21,7 @@ class Bar(NamedTuple):
     title: str
     done: float
     total: float | None
-    """None if it is not known how much there is to do."""
+    """None if the total is unknown."""
     note: str = ""
 
 
@@ -30,8 +30,8 @@ class Display:
 
     On a terminal it draws what ``bars`` returns, below the messages of ``say``. Elsewhere it writes
     what ``line`` returns, at most every ``LOG_EVERY`` seconds; None writes messages only. Both
-    functions are given the seconds since the start. It never fails for want of a reader: work does
-    not end with its terminal.
+    functions receive the seconds since the start. A closed terminal raises no error, so that the
+    work can continue.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Display:
         self._live: Live | None = None
 
     def start(self) -> None:
-        """Start the clock, and draw the bars from now on."""
+        """Start the clock, and begin to draw the bars."""
         self._began = self._written = time.monotonic()
         if self._draws:
             self._live = Live(
@@ -62,7 +62,7 @@ class Display:
             self._live.start()
 
     def update(self) -> None:
-        """Write a line to a log file if the last one is old; bars refresh by themselves."""
+        """Write a line to a log file if one is due; bars refresh by themselves."""
         if self._quiet or self._draws or self._line is None:
             return
         now = time.monotonic()
@@ -92,7 +92,7 @@ class Display:
         self.stop()
 
     def _drawn(self) -> RenderableType:
-        """Return the bars; those without a title have a grid of their own."""
+        """Return the bars; those without a title are in a separate grid."""
         grids: dict[bool, Table] = {}
         for bar in self._bars(time.monotonic() - self._began):
             grid = grids.setdefault(bool(bar.title), Table.grid(padding=(0, 2)))

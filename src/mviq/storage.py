@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whenever the process or the machine goes down."""
+"""Atomic, durable writes: no file is left incomplete if the process or the machine crashes."""
 
 import hashlib
 import json
@@ -12,9 +12,9 @@ from typing import Any
 
 @contextmanager
 def appearing(path: Path) -> Iterator[Path]:
-    """Give a place to write to; its content appears under ``path`` at the end, durably.
+    """Yield a temporary path to write to; at the end it is synced and renamed to ``path``.
 
-    If the block fails nothing appears and nothing is left behind: a full disk needs the room.
+    If the block fails, the temporary file is deleted: a full disk needs the space.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
@@ -25,19 +25,19 @@ def appearing(path: Path) -> Iterator[Path]:
     except BaseException as error:
         partial.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno and error.filename is None:
-            error.filename = str(path)  # the error of a write does not say where
+            error.filename = str(path)  # a write error does not name the file
         raise
     sync(path.parent)
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Write some bytes to a file that appears whole."""
+    """Write bytes to a file, atomically and durably."""
     with appearing(path) as partial:
         partial.write_bytes(content)
 
 
 def sync(path: Path) -> None:
-    """Make the content of a file durable, or the names in a directory."""
+    """Flush the content of a file, or the entries of a directory, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -57,7 +57,7 @@ def file_digest(path: Path) -> str:
 
 
 def json_bytes(content: Any, indent: int) -> bytes:
-    """Return a JSON file; what is not a number becomes null, infinity the text ``"inf"``."""
+    """Return the content as JSON; NaN becomes null, and ±∞ the strings ``inf`` and ``-inf``."""
     text = json.dumps(_plain(content), indent=indent, ensure_ascii=False, allow_nan=False)
     return (text + "\n").encode()
 
@@ -89,10 +89,10 @@ def check_writable(directory: Path) -> None:
 
 
 def write_files(contents: Mapping[str, bytes], directory: Path, force: bool = False) -> list[Path]:
-    """Write files into a directory, each whole or not at all, and return their paths.
+    """Write files into a directory, each atomically, and return their paths.
 
-    A file that already has this content is left as it is. One with another content is an error
-    before anything is written, unless ``force`` says to replace it.
+    A file that already has this content is left as it is. If one has different content,
+    ``FileExistsError`` is raised before anything is written, unless ``force``.
     """
     check_writable(directory)
     directory.mkdir(parents=True, exist_ok=True)

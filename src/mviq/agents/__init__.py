@@ -33,4 +33,4 @@ __all__ = [
     "register",
 ]
 
-register_minatar()  # so that an agent can be given MinAtar/Breakout-v1 by its id
+register_minatar()  # so that agents accept ids such as MinAtar/Breakout-v1

@@ -1,4 +1,4 @@
-"""How an agent acts while it learns: which action it takes, and what it keeps of a step."""
+"""Acting while learning: choose actions, step the environments and store transitions."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -23,12 +23,12 @@ from mviq.processor import blas_threads_of_torch
 
 
 class Actor(Trainer):
-    """Acts by the online network: greedy but for ε, or by samples of the policy.
+    """Acts with the online network: ε-greedily, or by sampling from the policy.
 
-    If its environments have a true attribute ``overlaps``, the updates after a rollout are made
-    while the environments take the first step of the next one. They are made from the same
-    transitions. What differs is that the actions of that step are chosen before them, by older
-    weights, and that the last rollout is not learnt from before there is another.
+    If the attribute ``overlaps`` of the environments is true, the updates after a rollout are made
+    while the environments take the first step of the next rollout. They use the same transitions;
+    but the actions of that step are chosen before these updates, with older weights, and the
+    updates after the last rollout are not made until there is another.
     """
 
     acting: Acting
@@ -54,7 +54,7 @@ class Actor(Trainer):
         return (actions if vectorized else actions.squeeze(0)), state
 
     def q_values(self, observations: Any) -> Tensor:
-        """Return the action values (batch, actions) of observations, one or a batch.
+        """Return the action values (batch, actions) of one observation or a batch.
 
         Tensors must be a batch, such as that of an update.
         """
@@ -70,7 +70,7 @@ class Actor(Trainer):
         return mean_outcome(*self._online.predict(*self._online.prepare(observations)))
 
     def _explores(self) -> bool:
-        """Return whether the next actions are to be random, as Stable-Baselines3 would draw."""
+        """Return whether the next actions are random, drawn as in Stable-Baselines3."""
         return self.acting == "epsilon_greedy" and np.random.rand() < self.exploration_rate  # noqa: NPY002
 
     def _random_actions(self, masks: Iterable[Any]) -> np.ndarray[Any, Any]:
@@ -79,7 +79,7 @@ class Actor(Trainer):
         return np.array([self.action_space.sample(mask) for mask in masks])
 
     def _choose(self, q_values: Tensor, greedy: bool = False) -> np.ndarray[Any, Any]:
-        """Return greedy actions, or samples of the policy where acting says so."""
+        """Return greedy actions, or samples of the policy if ``acting`` is ``sample``."""
         if self.acting == "sample" and not greedy:
             samples = torch.multinomial(self.family.policy(q_values), 1)
             return np.asarray(samples.squeeze(1).cpu().numpy())
@@ -88,7 +88,7 @@ class Actor(Trainer):
     def _sample_action(
         self, learning_starts: int, action_noise: ActionNoise | None = None, n_envs: int = 1
     ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Return exploring actions twice: to take and to store. Draws as Stable-Baselines3 does."""
+        """Return exploratory actions, to take and to store, drawn as in Stable-Baselines3."""
         overridden = type(self).predict is not Actor.predict or "predict" in vars(self)
         if type(self._online) is AutogradNetwork or overridden:
             return self._sample_by_policy(learning_starts, n_envs)
@@ -102,7 +102,7 @@ class Actor(Trainer):
         return actions, actions
 
     def _sample_by_policy(self, learning_starts: int, n_envs: int) -> tuple[Any, Any]:
-        """Ask the policy, which may do more than its network does, or an override of predict."""
+        """Choose actions by ``predict``, for custom policies and an overridden ``predict``."""
         seen: Any = self._last_obs
         if self.num_timesteps < learning_starts and has_mask(seen):
             actions = self._random_actions(seen["action_mask"])
@@ -120,7 +120,7 @@ class Actor(Trainer):
         learning_starts: int = 0,
         log_interval: int | None = None,
     ) -> RolloutReturn:
-        """Act and store transitions, as Stable-Baselines3 does but without its copies."""
+        """Collect and store transitions as Stable-Baselines3 does, with fewer copies."""
         if env.num_envs > 1 and train_freq.unit is not TrainFrequencyUnit.STEP:
             raise ValueError("train_freq must be in steps where there are several environments")
         if isinstance(self._online, AutogradNetwork):
@@ -157,7 +157,7 @@ class Actor(Trainer):
     def _learn_meanwhile(
         self, env: VecEnv, actions: np.ndarray[Any, Any], train_freq: TrainFreq
     ) -> VecEnvStepReturn:
-        """Step, and meanwhile make the updates that are due after the rollout before."""
+        """Step the environments, and meanwhile make the updates due after the previous rollout."""
         assert self.replay_buffer is not None
         steps = train_freq.frequency * env.num_envs
         updates = self.gradient_steps if self.gradient_steps >= 0 else steps
@@ -168,7 +168,7 @@ class Actor(Trainer):
             if due and updates:
                 self.train(updates, self.batch_size)
                 self.policy.set_training_mode(False)
-        except BaseException:  # no step is left half done, and it belongs to no transition
+        except BaseException:  # complete the step, whose transition is not stored
             env.step_wait()
             self._last_obs = None  # the next ``learn`` resets the environments
             raise
@@ -196,10 +196,10 @@ class Actor(Trainer):
 
 
 def step(env: VecEnv, actions: np.ndarray[Any, Any]) -> VecEnvStepReturn:
-    """Return ``env.step(actions)``, by a shorter way for a plain ``DummyVecEnv``.
+    """Return ``env.step(actions)``, with fewer copies for a plain ``DummyVecEnv``.
 
     ``DummyVecEnv`` makes deep copies of its buffers and of the infos at every step. The infos of
-    a step are new dictionaries already, and an array of observations is copied in one go.
+    a step are new dictionaries already, and the array of observations needs only a plain copy.
     """
     if type(env) is not DummyVecEnv or env.keys != [None]:
         return env.step(actions)

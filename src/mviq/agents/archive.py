@@ -1,7 +1,7 @@
-"""The file of an agent: a zip archive of one JSON text and its arrays, checked when read.
+"""The file of an agent: a zip archive of a JSON file and its arrays, checked when read.
 
 ``agent.json`` holds arguments and state, ``arrays.safetensors`` the arrays that it refers to.
-Neither format can carry code; Stable-Baselines3's own files can, and are refused.
+Neither format can contain code; Stable-Baselines3's own files can, and are refused.
 """
 
 import io
@@ -25,7 +25,7 @@ Target = str | os.PathLike[str] | IO[bytes] | io.BufferedIOBase
 
 
 def write_archive(path: Target, content: dict[str, Any], arrays: Arrays) -> None:
-    """Write an agent; a file appears whole or not at all."""
+    """Write an agent; files are written atomically."""
     content = {"format": FORMAT, "version": VERSION, **content}
     with io.BytesIO() as buffer:
         with zipfile.ZipFile(buffer, "w") as parts:
@@ -38,7 +38,7 @@ def write_archive(path: Target, content: dict[str, Any], arrays: Arrays) -> None
 
 
 def read_archive(path: Target) -> tuple[dict[str, Any], Arrays]:
-    """Return what ``write_archive`` wrote, or say why this is not an agent of ours."""
+    """Return the content and the arrays of an agent's file, or raise an error if it is invalid."""
     if not isinstance(path, str | os.PathLike):
         if not hasattr(path, "seek"):  # as in Stable-Baselines3
             raise TypeError(f"an agent is read from a path or a file, got {path!r:.40}")
@@ -62,10 +62,9 @@ def _read(file: Any, path: Target) -> tuple[dict[str, Any], Arrays]:
 
 @contextmanager
 def blaming(path: Any) -> Iterator[None]:
-    """Turn whatever a file's content leads to into one ValueError that names the file.
+    """Turn any exception in the block into a ``ValueError`` that names the file.
 
-    There are so many ways for data to be wrong that torch, NumPy, Gymnasium and zipfile answer
-    them with a dozen kinds of exceptions.
+    For invalid data, torch, NumPy, Gymnasium and zipfile raise a dozen kinds of exceptions.
     """
     try:
         yield
@@ -77,7 +76,7 @@ def blaming(path: Any) -> Iterator[None]:
 
 
 def _part(archive: zipfile.ZipFile, name: str) -> bytes:
-    """Return a part of an archive. We never compress, so no small file can be a large one."""
+    """Read a member of an archive; compressed ones are refused, as they could be zip bombs."""
     if name not in archive.namelist():
         raise ValueError(_not_ours(name, archive.namelist()))
     part = archive.getinfo(name)
@@ -108,7 +107,7 @@ def with_suffix(path: str | os.PathLike[str], suffix: str) -> Path:
 
 
 def located(path: str | os.PathLike[str], suffix: str) -> Path:
-    """Return where a file is, with or without its suffix."""
+    """Return the path of an existing file, given with or without its suffix."""
     place = Path(path) if Path(path).is_file() else with_suffix(path, suffix)
     if not place.is_file():
         raise FileNotFoundError(f"no such file: {place}")

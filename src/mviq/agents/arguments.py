@@ -1,4 +1,4 @@
-"""The arguments of an agent: which there are, and what each may be."""
+"""The arguments of an agent: their names, and the values that each may have."""
 
 import inspect
 import math
@@ -25,14 +25,14 @@ Acting = Literal["epsilon_greedy", "sample"]
 Rule = tuple[Callable[[Any], bool], str]
 POINT = tuple(field.name for field in fields(Family))
 SCHEDULED = ("q", "temperature", "munchausen_alpha")
-"""Numbers of the family that may be functions of the progress remaining, as a learning rate may."""
+"""Numbers of the family that may be functions of the progress remaining, like a learning rate."""
 _NOT_STORED = {"self", "env", "device", "_init_setup_model"}
-LARGEST = 2**62  # of a whole number, as NumPy can count no further
-_SMALLEST_PICTURE = 36  # pixels a side that the three convolutions of NatureCNN leave something of
+LARGEST = 2**62  # of a whole number, within NumPy's int64
+_SMALLEST_PICTURE = 36  # pixels a side; smaller images vanish in NatureCNN's convolutions
 
 
 class BaseArguments(TypedDict, total=False):
-    """The arguments of ``DQN`` and ``QRDQN`` after policy and environment, for editors."""
+    """The arguments of ``DQN`` and ``QRDQN`` after policy and environment, for type checkers."""
 
     learning_rate: float | Schedule
     buffer_size: int
@@ -60,7 +60,7 @@ class BaseArguments(TypedDict, total=False):
 
 
 def signature_of(agent_class: Any) -> inspect.Signature:
-    """Return the arguments of an agent: those of its base, then its own by name."""
+    """Return the signature of an agent: the arguments of its base, then its own as keywords."""
     parameters = list(inspect.signature(agent_class.__init__).parameters.values())[1:]
     positional = [i for i, x in enumerate(parameters) if x.kind is x.VAR_POSITIONAL]
     if positional and "base" in vars(agent_class):
@@ -72,7 +72,7 @@ def signature_of(agent_class: Any) -> inspect.Signature:
 
 
 def by_name(agent_class: Any, positional: tuple[Any, ...]) -> dict[str, Any]:
-    """Return arguments after policy and environment by their names in the base."""
+    """Return positional arguments after policy and environment, by their names in the base."""
     names = list(inspect.signature(agent_class.base.__init__).parameters)[3:]
     if len(positional) > len(names):
         raise TypeError(
@@ -82,7 +82,7 @@ def by_name(agent_class: Any, positional: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def argument_names(agent_class: Any) -> set[str]:
-    """Return the names of the arguments that build an agent, but for where and how it runs."""
+    """Return the names of the arguments that are saved with an agent."""
     parameters = inspect.signature(agent_class.__init__).parameters
     variable = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     own = {name for name, parameter in parameters.items() if parameter.kind not in variable}
@@ -95,11 +95,11 @@ def _base_names(agent_class: Any) -> set[str]:
 
 
 def arguments_of_subclass(agent_class: Any, positional: Any, named: Any) -> dict[str, Any]:
-    """Return the arguments of an agent, as given or by default, that only a subclass has."""
+    """Return the arguments that a custom subclass adds, with their given or default values."""
     signature = inspect.signature(agent_class.__init__)
     try:
         bound = signature.bind(None, *positional, **named)
-    except TypeError:  # the constructor will say so
+    except TypeError:  # the constructor will raise it
         return {}
     bound.apply_defaults()
     own = argument_names(agent_class) - _base_names(agent_class)
@@ -107,7 +107,7 @@ def arguments_of_subclass(agent_class: Any, positional: Any, named: Any) -> dict
 
 
 def arguments_of(agent: Any) -> dict[str, Any]:
-    """Return the arguments with which an agent like this one is built."""
+    """Return the arguments that build an agent like this one."""
     buffer_class, buffer_kwargs = agent._chosen_buffer
     log = agent.tensorboard_log
     stored = {
@@ -130,7 +130,7 @@ def _alias(agent: Any) -> Any:
 
 
 def check_arguments(agent_class: Any, arguments: dict[str, Any]) -> None:
-    """Refuse an argument that no agent can learn with; the family checks its own."""
+    """Check the names and values of arguments, except values that ``Family`` checks."""
     known = argument_names(agent_class) | _NOT_STORED
     for name, value in arguments.items():
         if name not in known:
@@ -142,7 +142,7 @@ def check_arguments(agent_class: Any, arguments: dict[str, Any]) -> None:
 
 
 def check_fit(agent: Any) -> None:
-    """Refuse an agent whose arguments do not fit each other or its environment."""
+    """Check that the arguments of an agent fit each other and its environment."""
     actions = getattr(agent, "action_space", None)
     if not isinstance(actions, spaces.Discrete):
         raise ValueError(f"env must be an environment of discrete actions, its space is {actions}")
@@ -164,7 +164,7 @@ def _check_mask(agent: Any) -> None:
 
 
 def _check_network(agent: Any) -> None:
-    """Say which network is for small boards, where SB3's default one would only fail."""
+    """Check that NatureCNN can process the observations, and suggest MinAtarCNN if not."""
     if agent.policy_class is not agent.policy_aliases["CnnPolicy"]:
         return
     space = agent.observation_space
@@ -209,7 +209,7 @@ def _or_none(rule: Rule) -> Rule:
 
 
 def _or_float(rule: Rule) -> Rule:
-    """Return the rule for whole numbers, also in the form 1e4, which ``DQN`` takes here."""
+    """Extend the rule for whole numbers to floats such as 1e4, which ``DQN`` accepts here."""
     good, allowed = rule
     return lambda x: good(int(x) if isinstance(x, float) and x.is_integer() else x), allowed
 
@@ -219,7 +219,7 @@ def _is_subclass(value: Any, of: type) -> bool:
 
 
 def _is_frequency(value: Any) -> bool:
-    """Return whether it is (4, "step") or (1, "episode"), in any of SB3's forms."""
+    """Return whether a value is like (4, "step") or (1, "episode"), in any of SB3's forms."""
     units = (*(unit.value for unit in TrainFrequencyUnit), *TrainFrequencyUnit)
     pair = isinstance(value, tuple) and len(value) == 2
     return pair and whole(1)[0](value[0]) and value[1] in units

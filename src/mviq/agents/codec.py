@@ -1,9 +1,9 @@
-"""Plain data as a JSON tree with named arrays, and back, without running code from the file.
+"""Encode values as a JSON tree and named arrays, and decode them without running code.
 
-None, booleans, integers, finite floats, strings and lists stand for themselves. Any other value is
-a JSON object with one key, its tag, such as ``{"tuple": [1, 2]}``. The numbers of an array are kept
-beside the tree, for safetensors, under the path of the array. A class is stored by its name, which
-must be in a list that only ``register`` extends. A value with no such form cannot be saved.
+None, booleans, integers, finite floats, strings and lists are stored as plain JSON. Any other
+value is a JSON object with one key, its tag, such as ``{"tuple": [1, 2]}``. The elements of an
+array are stored outside the tree, in a safetensors file, under the path of the array. A class is
+stored by its name, and must have been registered with ``register``. Other values cannot be saved.
 """
 
 import inspect
@@ -29,8 +29,8 @@ from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 Arrays = dict[str, np.ndarray[Any, Any]]
 Known = TypeVar("Known", bound=Callable[..., Any])
 
-MOST_BITS = 1000  # of a whole number, so that it has a float
-LARGEST = 2**23  # numbers in an observation; a colour picture of 1080 lines has fewer
+MOST_BITS = 1000  # of an integer, so that it can be converted to a float
+LARGEST = 2**23  # elements of an observation; a colour image of 1080 lines has fewer
 _CLASSES: dict[str, Callable[..., Any]] = {}
 _MAPPINGS: dict[str, Any] = {"dict": dict, "OrderedDict": OrderedDict}
 _NUMBERS = {"bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))}
@@ -38,14 +38,14 @@ _NUMBERS |= {"float16", "float32", "float64"}
 
 
 class CannotEncode(ValueError):  # noqa: N818 - a property of the value, not a failure
-    """A value has no form as plain data."""
+    """A value cannot be represented as plain data."""
 
 
 def register(known: Known) -> Known:
-    """Allow agents that use a class of yours to be saved and loaded; usable as a decorator.
+    """Allow agents that use a custom class to be saved and loaded; usable as a decorator.
 
-    Also for a function, such as a schedule. Both the program that saves and the one that loads must
-    have registered it: a file can name a class or a function, never bring or import one.
+    Also for functions, such as schedules. Both the program that saves and the one that loads must
+    register them: a file can name a class or a function, but neither contain nor import one.
 
     >>> @register
     ... class MyFeatures(torch_layers.FlattenExtractor): ...
@@ -76,11 +76,11 @@ class Encoder:
         self.arrays: Arrays = {}
 
     def encode(self, value: Any, path: str) -> Any:
-        """Return the tree of a value; ``path`` names its arrays, and the value in errors."""
+        """Return the tree of a value; ``path`` names its arrays, and appears in errors."""
         return self.describe(value, path)
 
     def describe(self, value: Any, path: str) -> Any:
-        """Return the tree of a value, with ``encode`` for what is inside it."""
+        """Return the tree of a value, calling ``encode`` for nested values."""
         kind = type(value)
         if kind is int and value.bit_length() > MOST_BITS:
             raise CannotEncode(f"{path} cannot be saved: it has more than {MOST_BITS} bits")
@@ -94,7 +94,7 @@ class Encoder:
             return {kind.__name__: self._items(value, path)}
         value = _as_schedule(value)
         kind = type(value)
-        if isinstance(value, spaces.Space):  # a subclass is stored as the space that it is one of
+        if isinstance(value, spaces.Space):  # a subclass is stored as its base class
             kind = next((base for base in kind.__mro__ if base in _KINDS), kind)
         if kind in _KINDS:
             parts, _ = _KINDS[kind]
@@ -122,7 +122,7 @@ class Encoder:
         if array.dtype.name in _NUMBERS and array.dtype.isnative:
             self.arrays[path] = np.array(array, copy=True, order="C")
             return {tag: None}
-        self.arrays[path] = np.frombuffer(array.tobytes(), np.uint8)  # unknown to safetensors
+        self.arrays[path] = np.frombuffer(array.tobytes(), np.uint8)  # safetensors lacks this type
         return {tag: [array.dtype.str, list(array.shape)]}
 
     def _items(self, value: dict[Any, Any], path: str) -> Any:
@@ -134,7 +134,7 @@ class Encoder:
 
 
 class Decoder:
-    """Makes values from JSON trees and arrays, or raises a ``ValueError``."""
+    """Builds values from JSON trees and arrays, or raises a ``ValueError``."""
 
     def __init__(self, arrays: Arrays) -> None:
         self.arrays, self.unread = arrays, set(arrays)
@@ -142,12 +142,12 @@ class Decoder:
     def decode(self, tree: Any, path: str, current: Any = None) -> Any:
         """Return the value that was encoded with this path.
 
-        ``current`` is the value in its place now, for decoders that change objects.
+        ``current`` is the value to be replaced, for subclasses that restore objects in place.
         """
         return self.make(tree, path, current)
 
     def make(self, tree: Any, path: str, current: Any = None) -> Any:
-        """Return the value of a tree, with ``decode`` for what is inside it."""
+        """Return the value of a tree, calling ``decode`` for nested values."""
         if isinstance(tree, list):
             now = chain(current if isinstance(current, list) else (), repeat(None))
             items = enumerate(zip(tree, now, strict=False))
@@ -163,7 +163,7 @@ class Decoder:
             return self.tagged(tag, content, path, current)
         except ValueError:
             raise
-        except Exception as error:  # spaces and schedules answer wrong data in many ways
+        except Exception as error:  # spaces and schedules raise all kinds of errors
             raise ValueError(f"not a description of a {tag}: {content!r:.60}") from error
 
     def tagged(self, tag: str, content: Any, path: str, current: Any) -> Any:
@@ -222,7 +222,7 @@ def _schedule(kind: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _as_schedule(value: Any) -> Any:
-    """Return a linear function of ``get_linear_fn`` or of rl-baselines3-zoo as a schedule."""
+    """Convert linear functions of ``get_linear_fn`` and rl-baselines3-zoo to ``LinearSchedule``."""
     if getattr(value, "__qualname__", "") == "get_linear_fn.<locals>.func":
         parts = inspect.getclosurevars(value).nonlocals
         return LinearSchedule(parts["start"], parts["end"], parts["end_fraction"])
@@ -274,7 +274,7 @@ def _multi_binary(n: Any) -> spaces.MultiBinary:
     return spaces.MultiBinary(n)
 
 
-# How a value is taken apart into plain data, and made of it again.
+# For every type: how to convert a value to plain data, and how to build it again.
 _KINDS: dict[type, tuple[Callable[[Any], list[Any]], Callable[..., Any]]] = {
     float: (lambda value: [str(value)], _special_float),
     bytes: (lambda value: [value.hex()], bytes.fromhex),

@@ -1,8 +1,8 @@
-"""Which networks may be compiled, and whether that has changed.
+"""Decide which networks can be compiled, and detect when that has changed.
 
 A network is compiled if it is a ``QNetwork`` or ``QuantileNetwork`` of linear layers, each
-followed by a ReLU or by nothing, perhaps after one small convolution, and if no part of it was
-overridden, hooked or frozen. Every other network is left to autograd.
+followed by a ReLU or by nothing, optionally after one small convolution, and if no part of it is
+overridden, hooked or frozen. All other networks use autograd.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,9 +34,9 @@ _ADAM_EXTRAS = ("amsgrad", "capturable", "decoupled_weight_decay", "differentiab
 def make_networks(
     policy: BasePolicy, networks: Sequence[BasePolicy], shape: tuple[int, int], compiled: bool
 ) -> Sequence[Network]:
-    """Return the networks of a policy, as fast as what was changed in them allows.
+    """Return the networks of a policy in the fastest form with the same results.
 
-    They are compiled only where the update is, too.
+    They are compiled only if ``compiled``, that is, if the update is compiled too.
     """
     own = set(networks) <= set(policy.modules())
     if not (own and is_untouched(policy) and all(map(_is_known, networks))):
@@ -54,7 +54,7 @@ def make_networks(
 
 
 def fingerprint(policy: BasePolicy, modules: Iterable[nn.Module]) -> list[Any]:
-    """Return what stays the same while compiled networks, of these modules, are the policy's."""
+    """Return a list that changes whenever the networks of the policy must be made again."""
     optimizer = policy.optimizer
     parts: list[Any] = [policy, optimizer, _is_plain_adam(optimizer), _any_global_hook()]
     for own in map(vars, modules):
@@ -70,7 +70,7 @@ def fingerprint(policy: BasePolicy, modules: Iterable[nn.Module]) -> list[Any]:
 
 
 def is_untouched(policy: BasePolicy) -> bool:
-    """Return whether a policy is the library's, no module hooked and no method overridden."""
+    """Return whether a policy is one of SB3's, without hooks and overridden methods."""
     hooked = _any_global_hook() or any(
         getattr(module, hooks) for module in policy.modules() for hooks in _HOOKS
     )
@@ -109,7 +109,7 @@ def _layers(modules: Iterable[nn.Module]) -> list[Layer] | None:
 
 
 def _parts(modules: Iterable[Any]) -> list[nn.Module]:
-    """Return modules applied in turn, without the containers around them."""
+    """Return the modules in the order in which they are applied, with containers unpacked."""
     parts: list[nn.Module] = []
     for module in modules:
         if type(module) is nn.Sequential:
@@ -133,7 +133,7 @@ def _is_small_convolution(module: nn.Module) -> bool:
 
 
 def _is_ordinary(weight: nn.Parameter) -> bool:
-    """Return whether a parameter is in single precision on the CPU and learnt without hooks."""
+    """Return whether a parameter is trainable, contiguous float32 on the CPU, without hooks."""
     learnt = type(weight) is nn.Parameter and weight.requires_grad and not _is_hooked(weight)
     here = weight.device.type == "cpu" and weight.is_contiguous()
     return learnt and here and weight.dtype == torch.float32

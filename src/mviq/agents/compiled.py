@@ -1,7 +1,7 @@
-"""Small networks on the CPU without PyTorch's bookkeeping: the same numbers, up to rounding.
+"""Small networks on the CPU without PyTorch's overhead: the same results, up to rounding.
 
-Activations have the batch on their last axis, since W x is faster than x Wᵀ where the batch is
-shorter than the layer.
+Activations have the batch on their last axis, since W x is faster than x Wᵀ if the batch is
+smaller than the layer.
 """
 
 import math
@@ -39,7 +39,7 @@ class Layer:
 
 
 class CompiledNetwork:
-    """Layers in a row, forward; see the module."""
+    """A sequential network with a compiled forward pass; see the module's docstring."""
 
     def __init__(self, layers: list[Layer], network: BasePolicy, shape: tuple[int, int]) -> None:
         self.layers, self.shape, self.divisor = layers, shape, _divisor(network)
@@ -54,9 +54,9 @@ class CompiledNetwork:
         return [self.write(x, np.empty((len(x), self.numbers), np.float32)) for x in batches]
 
     def write(self, batch: Any, rows: Array) -> Array:
-        """Write observations as rows of floats."""
+        """Preprocess observations into ``rows``, one float32 row each."""
         x = batch.numpy() if isinstance(batch, Tensor) else batch
-        x = x.astype(np.float32) if x.dtype == np.float16 else x  # which numba does not know
+        x = x.astype(np.float32) if x.dtype == np.float16 else x  # numba does not support float16
         kernels.prepare(np.ascontiguousarray(x).reshape(rows.shape), self.divisor, rows)
         return rows
 
@@ -64,7 +64,7 @@ class CompiledNetwork:
         return [torch.from_numpy(self._predict(rows)[0]) for rows in prepared]
 
     def greedy(self, observations: Array) -> Array:
-        """Return the best actions."""
+        """Return the greedy actions."""
         return self._predict(*self.prepare(observations))[1]
 
     def _predict(self, rows: Array) -> tuple[Array, Array]:
@@ -76,7 +76,7 @@ class CompiledNetwork:
         return outcomes, best
 
     def room(self, rows: int) -> Room:
-        """Return memory for so many observations, used again."""
+        """Return the scratch arrays for a batch of ``rows`` observations; they are reused."""
         if rows not in self.rooms:
             if len(self.rooms) > 8:  # batch sizes vary
                 self.rooms.clear()
@@ -84,7 +84,7 @@ class CompiledNetwork:
         return self.rooms[rows]
 
     def _new_room(self, rows: int) -> Room:
-        """Return memory for where observations are not zero, their columns, outputs and slopes."""
+        """Return scratch arrays: nonzero indices, first layer, all outputs and their gradients."""
         outputs, slopes = (
             tuple(np.empty((size, rows), np.float32) for size in self.sizes) for _ in range(2)
         )
@@ -93,7 +93,7 @@ class CompiledNetwork:
             return nothing, np.empty((self.numbers, rows), np.float32), outputs, slopes
         lanes = kernels.padded(len(self.arrays[1][0]))
         places = self.sizes[0] // len(self.arrays[1][0])
-        first = np.empty((rows, (places + 1) * lanes), np.float32)  # not a power of 2: see caches
+        first = np.empty((rows, (places + 1) * lanes), np.float32)  # + 1 avoids cache conflicts
         nonzero = np.empty((rows, self.numbers + 1), np.int64), np.empty(rows, np.int64)
         return nonzero, first, outputs, slopes
 
@@ -117,9 +117,9 @@ class CompiledUpdate:
         limits: tuple[float, float],
         optimizer: Optimizer,
     ) -> tuple[float, float, float, float]:
-        """Return a bad action value or 0, the loss, the norm and the mean prediction.
+        """Make one update; return an invalid |z| or 0, loss, gradient norm and mean prediction.
 
-        If one of the first three is bad nothing is changed.
+        If one of the first three is invalid, the weights are not updated.
         """
         online, target = self.online, self.target
         size = len(batch.actions)
@@ -153,7 +153,7 @@ class CompiledUpdate:
         return found
 
     def _vectors(self, optimizer: Optimizer) -> tuple[Any, ...]:
-        """Return the arrays that Adam works on, found again if the optimiser has others."""
+        """Return the arrays that Adam updates, looked up again if the optimiser's state is new."""
         states = [
             optimizer.state[weight] or _no_moments(optimizer, weight) for weight in self.parameters
         ]
@@ -168,7 +168,7 @@ class CompiledUpdate:
 
 
 def family_numbers(family: Family) -> tuple[float, ...]:
-    """Return q, τ, c, α, the weight of τS_q in m, the least m off the support, and its bounds."""
+    """Return q, τ, c, α, the weight of −τS_q in m, the minimum of m, and its clip bounds."""
     cut = family.form == "truncated_log" and family.q > 1
     least = -family.temperature / (family.q - 1) if cut else -math.inf
     low, high = family.clip or (-math.inf, math.inf)
@@ -177,7 +177,7 @@ def family_numbers(family: Family) -> tuple[float, ...]:
 
 
 def _no_moments(optimizer: Optimizer, weight: Tensor) -> dict[str, Tensor]:
-    """Return the moments of a parameter before the first step, as Adam itself makes them."""
+    """Initialise the moments of a parameter, as Adam does at its first step, and return them."""
     zeros = torch.zeros_like(weight), torch.zeros_like(weight), torch.zeros(())
     optimizer.state[weight] = dict(zip(_MOMENTS, zeros, strict=True))
     state: dict[str, Tensor] = optimizer.state[weight]
@@ -200,7 +200,7 @@ def _matrix_and_vector(parameters: Sequence[Tensor]) -> tuple[Array, Array]:
 
 
 def _window(module: nn.Module, shape: Any) -> tuple[tuple[Any, ...] | None, int]:
-    """Return what a convolution sees, as its kernel takes it, and from how many places."""
+    """Return a convolution's ``Window`` and number of output positions, else None and 1."""
     if not isinstance(module, nn.Conv2d):
         return None, 1
     (high, wide), stride = module.kernel_size, module.stride[0]
@@ -216,7 +216,7 @@ def _window(module: nn.Module, shape: Any) -> tuple[tuple[Any, ...] | None, int]
 
 
 def _divisor(network: BasePolicy) -> Array:
-    """Return what observations are divided by before the first layer, one number or one each."""
+    """Return the divisor of observations before the first layer: one, or one per element."""
     scale, extractor = np.array([image_divisor(network)], np.float32), network.features_extractor
     if isinstance(extractor, RescaledExtractor):
         scale = scale * extractor.bounds.numpy().reshape(-1)
@@ -224,6 +224,6 @@ def _divisor(network: BasePolicy) -> Array:
 
 
 def image_divisor(network: BasePolicy) -> float:
-    """Return what Stable-Baselines3 divides the observations of a network by."""
+    """Return the number by which Stable-Baselines3 divides the observations of a network."""
     image = network.normalize_images and is_image_space(network.observation_space)
     return 255.0 if image else 1.0

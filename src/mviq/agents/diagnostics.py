@@ -1,4 +1,4 @@
-"""What a learning agent says about its policies, and how it says that it has failed."""
+"""Diagnostics of the policy for the logger, and the exception for divergence."""
 
 import math
 
@@ -11,14 +11,14 @@ _GAP_AND_LOG: tuple[Form, Form] = ("gap", "truncated_log")
 
 
 class DivergenceError(ValueError):
-    """Learning has left the numbers: a value is not finite, or larger than any value should be.
+    """Learning has diverged: a number is NaN or infinite, or a value exceeds ``value_limit``.
 
-    It is a ``ValueError`` since Optuna and the like count those as failed trials.
+    It is a ``ValueError``, which tuning scripts such as rl-baselines3-zoo's catch to end a trial.
     """
 
 
 def policy_diagnostics(family: Family, q_values: Tensor, actions: Tensor) -> dict[str, float]:
-    """Return means over replayed states (and actions) of what the policy of ``q_values`` is like.
+    """Return statistics of the policy of ``q_values``, as means over a batch of states and actions.
 
     ``gap_minus_log`` is Q − ⟨π,Q⟩ − ln_q π, the left part of the paper's Figure 3.
     """
@@ -34,9 +34,9 @@ def policy_diagnostics(family: Family, q_values: Tensor, actions: Tensor) -> dic
 
 
 def target_residual(family: Family, before: Tensor, after: Tensor) -> dict[str, float]:
-    """Return R_q of the policies after and before a change of the target network's action values.
+    """Return the residual R_q of the policies after and before an update of the target network.
 
-    At q = ∞ it is not defined, and nothing is returned.
+    It is not defined at q = ∞, where the result is empty.
     """
     if family.q == math.inf:
         return {}

@@ -19,13 +19,13 @@ from mviq.agents.codec import register
 
 @register
 class RescaledExtractor(FlattenExtractor):
-    """Observations rescaled from ±bounds to [−1, 1]; values beyond the bounds are not clipped.
+    """Rescales observations from ±bounds to [−1, 1]; values beyond the bounds are not clipped.
 
-    The bounds belong to the network, as in Dopamine: a saved agent takes raw observations.
+    The bounds are part of the network, as in Dopamine: a saved agent takes raw observations.
 
-    :param bounds: one positive number for each number of an observation; None for the largest
-        absolute values of the observation space, but at most 1: small numbers are enlarged and
-        others stay, since spaces are often much larger than what is seen of them
+    :param bounds: one positive number per element of an observation; None for the largest absolute
+        values of the observation space, but at most 1: small values are scaled up and others are
+        unchanged, since the bounds of a space are often much larger than the observations
     """
 
     def __init__(self, observation_space: spaces.Box, bounds: Sequence[float] | None) -> None:
@@ -48,7 +48,7 @@ class RescaledExtractor(FlattenExtractor):
 
 @register
 class RescaledCombinedExtractor(CombinedExtractor):
-    """Observations that are dictionaries; vectors are rescaled by the bounds of their space."""
+    """Features of dictionary observations; vectors are rescaled by the bounds of their space."""
 
     def __init__(self, observation_space: spaces.Dict) -> None:
         super().__init__(observation_space)
@@ -60,7 +60,7 @@ class RescaledCombinedExtractor(CombinedExtractor):
 
 def _largest_values(space: spaces.Space[Any]) -> list[float]:
     """Return the largest absolute values of a space where they are below 1, elsewhere 1."""
-    if not isinstance(space, spaces.Box) or is_image_space(space):  # rescaled already
+    if not isinstance(space, spaces.Box) or is_image_space(space):  # preprocessed by SB3
         return [1.0] * get_flattened_obs_dim(space)
     sizes = np.maximum(abs(space.low.astype(float)), abs(space.high.astype(float))).ravel()
     return [float(size) for size in np.where(sizes > 0, np.minimum(sizes, 1.0), 1.0)]

@@ -1,4 +1,4 @@
-"""Saving and loading as Stable-Baselines3 has it, to files that hold data and no code."""
+"""Save and load agents with Stable-Baselines3's interface, to files that contain no code."""
 
 import io
 import math
@@ -36,7 +36,7 @@ SPACES = ("observation_space", "action_space")
 
 
 class SafeFiles(OffPolicyAlgorithm):
-    """Replaces the pickles of Stable-Baselines3 by safe files."""
+    """Replaces the pickles of Stable-Baselines3 by files that cannot contain code."""
 
     def save(
         self,
@@ -44,11 +44,11 @@ class SafeFiles(OffPolicyAlgorithm):
         exclude: Iterable[str] | None = None,
         include: Iterable[str] | None = None,
     ) -> None:
-        """Save the agent, without its replay buffer, to a file that holds data and no code.
+        """Save the agent, without its replay buffer, to a file that contains data and no code.
 
-        Arguments that ``exclude`` names, less those of ``include``, are left out and have their
-        defaults after ``load``. Those that cannot be described without code, such as a learning
-        rate that is a function, are left out with a warning and must be passed to ``load``.
+        Arguments in ``exclude``, unless also in ``include``, are not saved and have their default
+        values after ``load``. Those that cannot be described without code, such as a learning
+        rate that is a function, are not saved either: a warning says to pass them to ``load``.
         """
         arguments, excluded = arguments_of(self), set(exclude or ()) - set(include or ())
         beyond = set(include or ()) - arguments.keys()
@@ -75,7 +75,7 @@ class SafeFiles(OffPolicyAlgorithm):
         write_archive(path, content, encoder.arrays)
 
     def _init_callback(self, callback: MaybeCallback, progress_bar: bool = False) -> BaseCallback:
-        """Say what cannot be saved when learning begins, if a callback is going to save."""
+        """Warn at the start about arguments that cannot be saved, if a callback saves the agent."""
         made = super()._init_callback(callback, progress_bar)
         if _saves(made):
             _describable(arguments_of(self), set())
@@ -92,11 +92,11 @@ class SafeFiles(OffPolicyAlgorithm):
         force_reset: bool = True,
         **kwargs: Any,
     ) -> Self:
-        """Return the agent of a file, or raise a ``ValueError`` that says what is wrong with it.
+        """Load an agent from a file, or raise a ``ValueError`` that says what is wrong with it.
 
-        ``custom_objects`` and ``kwargs`` replace arguments. With ``force_reset=False`` and
-        ``learn(…, reset_num_timesteps=False)`` learning goes on in the middle of an episode of
-        ``env``, which must be where it was when the agent was saved.
+        ``custom_objects`` and ``kwargs`` replace saved arguments. With ``force_reset=False`` and
+        ``learn(…, reset_num_timesteps=False)`` learning continues in the middle of an episode of
+        ``env``, which must be in the state that it had when the agent was saved.
         """
         known = argument_names(cls)
         custom = {name: value for name, value in (custom_objects or {}).items() if name in known}
@@ -160,17 +160,17 @@ class SafeFiles(OffPolicyAlgorithm):
             check_moments(self.policy.optimizer, parameters["policy.optimizer"]["state"])
 
     def save_replay_buffer(self, path: str | pathlib.Path | io.BufferedIOBase) -> None:
-        """Save the replay buffer as arrays."""
+        """Save the replay buffer to a safetensors file."""
         assert self.replay_buffer is not None, "The replay buffer is not defined"
         write_buffer(path, self.replay_buffer)
 
     def load_replay_buffer(
         self, path: str | pathlib.Path | io.BufferedIOBase, truncate_last_traj: bool = True
     ) -> None:
-        """Replace the replay buffer by one saved, which must be of the same kind.
+        """Replace the replay buffer by a saved one of the same class.
 
-        ``truncate_last_traj`` matters to a ``HerReplayBuffer`` only, which learns from whole
-        episodes: True ends the last one, False lets it go on.
+        ``truncate_last_traj`` only affects a ``HerReplayBuffer``, which learns from whole
+        episodes: True ends the last episode, False continues it.
         """
         with as_file(path) as file:
             buffer, rows = self.replay_buffer, stored_rows(file, self.n_envs)
@@ -183,7 +183,7 @@ class SafeFiles(OffPolicyAlgorithm):
             self.replay_buffer.truncate_last_trajectory()
 
     def _make_buffer(self, size: int) -> ReplayBuffer:
-        """Return an empty replay buffer as the agent's arguments describe it, but for its size."""
+        """Return an empty replay buffer of this size, with the agent's other arguments."""
         kind: Any = self.replay_buffer_class
         options = dict(self.replay_buffer_kwargs)
         if issubclass(kind, HerReplayBuffer):
@@ -209,15 +209,15 @@ def _saves(callback: Any) -> bool:
 
 
 def _check_room(model: Any) -> None:
-    """Refuse a replay buffer that no machine like this one can fill, before it is made."""
+    """Raise a ``ValueError`` if the replay buffer needs more memory than the machine has."""
     space = model.observation_space
     shapes = get_obs_shape(space)
     parts = shapes.values() if isinstance(shapes, dict) else [shapes]
     numbers = sum(math.prod(shape) for shape in parts)
     kind = model.replay_buffer_class or ReplayBuffer
-    if issubclass(kind, FrameReplayBuffer):  # which keeps every frame once
+    if issubclass(kind, FrameReplayBuffer):  # stores every frame once
         numbers //= max(space.shape[0], 1)
-    size = getattr(space.dtype, "itemsize", 1)  # of a dictionary nothing is known
+    size = getattr(space.dtype, "itemsize", 1)  # a dictionary space has no dtype
     needed = model.buffer_size * numbers * size
     if needed > machine_memory():
         raise ValueError(
@@ -227,7 +227,7 @@ def _check_room(model: Any) -> None:
 
 
 def _describable(arguments: dict[str, Any], excluded: set[str]) -> list[str]:
-    """Return the arguments that can be saved, and warn of the others."""
+    """Return the names of the arguments that can be saved, and warn about the others."""
     names = []
     for name in arguments.keys() - excluded:
         try:
@@ -242,7 +242,7 @@ def _describable(arguments: dict[str, Any], excluded: set[str]) -> list[str]:
 def _decoded(
     cls: type, content: dict[str, Any], arrays: Arrays, replaced: set[str]
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Return arguments, spaces and state of a file; arguments to be replaced are not decoded."""
+    """Decode the arguments, spaces and state of a file, except the arguments in ``replaced``."""
     if content.get("class") != cls.__name__:
         raise ValueError(
             f"it holds an agent of class {content.get('class')!r:.40}, not {cls.__name__}; "
@@ -288,7 +288,7 @@ def _check_names(what: str, odd: set[str], known: Iterable[str]) -> None:
 def _checked_changes(
     cls: type, path: Target, changes: dict[str, Any], told: set[str]
 ) -> dict[str, Any]:
-    """Require that the changes are arguments, and replace all that the file cannot tell."""
+    """Check that all changes are arguments, and that they supply those missing in the file."""
     known = argument_names(cls)
     unknown = sorted(changes.keys() - known)
     if unknown:

@@ -1,4 +1,4 @@
-"""The network of BTR for Atari: that of IMPALA, wider, pooled and normalised."""
+"""The network of BTR for Atari: IMPALA's, wider, with max pooling and spectral normalisation."""
 
 from typing import Any
 
@@ -18,9 +18,9 @@ _FIRST_ITERATIONS = 15  # as in PyTorch's spectral_norm
 class SpectralConv2d(nn.Conv2d):
     """A convolution whose weights, as a matrix, are divided by their largest singular value.
 
-    It is found by power iteration, one step for every forward pass while training (Miyato et al.
-    2018). PyTorch's own is not used since Stable-Baselines3 copies to the target network, besides
-    parameters, only what is called ``running_``.
+    This value is estimated by power iteration, one step per forward pass in training mode (Miyato
+    et al. 2018). PyTorch's ``spectral_norm`` is not used, since Stable-Baselines3 copies only
+    parameters and buffers called ``running_…`` to the target network.
     """
 
     running_left: Tensor
@@ -38,7 +38,7 @@ class SpectralConv2d(nn.Conv2d):
         self.running_left.copy_(normalize(matrix @ right, dim=0))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the convolution of x with the divided weights."""
+        """Return the convolution of x with the normalised weights."""
         if self.training:
             self._iterate()
         left, matrix = self.running_left.clone(), self.weight.flatten(1)
@@ -68,9 +68,9 @@ def _block(before: int, after: int) -> list[nn.Module]:
 class ImpalaCNN(BaseFeaturesExtractor):
     """Three residual blocks with spectral normalisation, pooled to 6×6, without a linear layer.
 
-    For pictures (channels, height, width), with ``CnnPolicy`` and a ``net_arch`` such as [512].
+    For images (channels, height, width), with ``CnnPolicy`` and a ``net_arch`` such as [512].
 
-    :param scale: factor of IMPALA's 16, 32 and 32 channels
+    :param scale: multiplier of IMPALA's 16, 32 and 32 channels
     """
 
     def __init__(self, observation_space: spaces.Box, scale: int = 2) -> None:
@@ -83,5 +83,5 @@ class ImpalaCNN(BaseFeaturesExtractor):
         self.layers = nn.Sequential(*layers, pool, nn.ReLU(), nn.Flatten())
 
     def forward(self, observations: Tensor) -> Tensor:
-        """Return the features of pictures in [0, 1]."""
+        """Return the features of images in [0, 1]."""
         return torch.as_tensor(self.layers(observations))

@@ -1,4 +1,4 @@
-"""``IQMVI``, the implicit quantile agent: QR-DQN whose network is asked for any quantile."""
+"""``IQMVI``, the implicit quantile agent: QR-DQN whose network predicts any quantile."""
 
 import math
 from typing import Any, Literal, get_args
@@ -25,8 +25,8 @@ COSINES = 64  # of the embedding, Dabney et al. (2018)
 class ImplicitQuantileNetwork(QuantileNetwork):
     """The quantiles f(ψ(s) ⊙ φ(t)) at fractions t, with φ(t) = ReLU(W cos(π i t) + b), i < 64.
 
-    ψ are the features and f the layers of ``net_arch``. Where ``sampling``, every state has N
-    fractions of its own, drawn uniformly. Otherwise all have the K midpoints (k + ½)/K.
+    ψ are the features and f the layers of ``net_arch``. If ``sampling``, N fractions are drawn
+    uniformly for every state. Otherwise all states use the K midpoints (k + ½)/K.
     """
 
     frequencies: Tensor
@@ -41,7 +41,7 @@ class ImplicitQuantileNetwork(QuantileNetwork):
             value_net = create_mlp(self.features_dim, 1, self.net_arch, self.activation_fn)
             self.value_net = nn.Sequential(*value_net)
         self.sampling = False
-        self.fractions = torch.empty(0)  # those of the last outcomes
+        self.fractions = torch.empty(0)  # of the last forward pass
         self.register_buffer("frequencies", math.pi * torch.arange(COSINES), persistent=False)
         self.register_buffer("midpoints", (torch.arange(number) + 0.5) / number, persistent=False)
 
@@ -64,8 +64,8 @@ class ImplicitQuantileNetwork(QuantileNetwork):
 class ImplicitPolicy(QRDQNPolicy):
     """The policy of ``IQMVI``.
 
-    :param fractions: how many quantiles an update samples, and how many acting averages; None
-        for 8 and 32
+    :param fractions: number of quantiles that an update samples, and that acting averages; None
+        for (8, 32)
     :param head: dueling for a value and advantages (Wang et al. 2016), or none
     """
 
@@ -96,24 +96,24 @@ class ImplicitPolicy(QRDQNPolicy):
 
 @register
 class ImplicitCnnPolicy(ImplicitPolicy, CnnPolicy):
-    """The policy of ``IQMVI`` for pictures."""
+    """The policy of ``IQMVI`` for images."""
 
 
 @register
 class ImplicitMultiInputPolicy(ImplicitPolicy, MultiInputPolicy):
-    """The policy of ``IQMVI`` for observations that are dictionaries."""
+    """The policy of ``IQMVI`` for dictionary observations."""
 
 
 class IQMVI(Learner, Actor, Trainer, SafeFiles, QRDQN):
     """Deep MVI(q) on implicit quantiles of the return: IQN with the target of the MVI(q) family.
 
-    The target is that of ``QRMVI``, with quantiles z_j at random fractions in the place of fixed
-    ones: q = 1, the log form and clip (−1, 0) are M-IQN, q = ∞ and α = 0 are IQN. It takes every
+    The target is that of ``QRMVI``, with quantiles z_j at random instead of fixed fractions:
+    q = 1, the log form and clip (−1, 0) give M-IQN, q = ∞ and α = 0 give IQN. It takes every
     argument of ``QRDQN`` (``fractions`` and ``head`` in ``policy_kwargs``, see
     ``ImplicitPolicy``) and those of the family, which ``MVI`` describes.
 
-    Acting averages quantiles at fixed fractions, the midpoints. Dabney et al. draw them; but fixed
-    ones integrate the quantile function with less error, and one state has one greedy action.
+    Acting averages quantiles at fixed fractions, the midpoints. Dabney et al. sample them; fixed
+    ones integrate the quantile function with less error, and make greedy actions deterministic.
 
     >>> agent = IQMVI("MlpPolicy", "CartPole-v1", q=2.0, seed=0, device="cpu")
     >>> agent.learn(200).status

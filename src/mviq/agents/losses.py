@@ -63,7 +63,7 @@ class _QuantileHuber(Function):
 
 
 def _on_cpu(predicted: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the loss and its gradient by one compiled pass over each row."""
+    """Return the loss and its gradient, computed by a compiled kernel."""
     gradient = torch.empty_like(predicted, memory_format=torch.contiguous_format)
     theta, y = (np.ascontiguousarray(x.detach().numpy()) for x in (predicted, target))
     value = kernels.quantile_huber(theta, y, gradient.numpy())
@@ -71,9 +71,9 @@ def _on_cpu(predicted: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def on_any_device(predicted: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the loss and its gradient by tensor operations; the second opinion of ``kernels``."""
+    """Return the loss and its gradient by tensor operations; ``kernels`` are tested against it."""
     theta, y = predicted.detach().double(), target.detach().double().sort(-1).values
-    centre = y.mean(-1, keepdim=True)  # keeps the squares, and so their cancellation, small
+    centre = y.mean(-1, keepdim=True)  # keeps the squares, and their cancellation, small
     theta, y = theta - centre, y - centre
     count, total, squares = (_prefix_sums(x) for x in (torch.ones_like(y), y, y.square()))
     cuts = [torch.searchsorted(y, theta - 1), torch.searchsorted(y, theta)]

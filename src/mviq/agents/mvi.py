@@ -15,7 +15,7 @@ class MVI(Learner, Actor, Trainer, SafeFiles, DQN):
 
         y = r + α m(s,a) + γ(1−d) [ ⟨π,Q⟩ + c τ S_q(π) ](s'),   π the Tsallis policy of Q
 
-    with Q the target network. It takes every argument of ``DQN``, and the family's:
+    with Q the target network. It takes every argument of ``DQN``, and those of the family:
 
     :param q: entropic index ≥ 1: 1 softmax, 2 sparsemax, ∞ greedy. Like a learning rate, q,
         temperature and munchausen_alpha may be functions of the progress remaining (from 1 to 0),
@@ -27,7 +27,7 @@ class MVI(Learner, Actor, Trainer, SafeFiles, DQN):
     :param entropy_weight: c, the weight of the entropy in the bootstrap
     :param policy_method: exact, or taylor for the paper's approximation
     :param acting: epsilon_greedy on Q, or sample, which draws from π and ignores ε
-    :param value_limit: an action value beyond it counts as explosion
+    :param value_limit: an action value beyond ±value_limit raises ``DivergenceError``
 
     >>> agent = MVI("MlpPolicy", "CartPole-v1", q=2.0, seed=0, device="cpu")
     >>> agent.learn(200).status

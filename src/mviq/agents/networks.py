@@ -1,4 +1,4 @@
-"""The networks of an agent as functions: action values forward, gradients backward, one step."""
+"""The networks of an agent: forward pass, backward pass and optimiser step."""
 
 import math
 from collections.abc import Sequence
@@ -16,27 +16,27 @@ LARGE_CONVOLUTION = 2**13  # weights; below, a compiled convolution is faster th
 
 
 class Network(Protocol):
-    """From observations to outcomes (batch, outcomes, actions)."""
+    """Maps observations to outcomes (batch, outcomes, actions)."""
 
     def prepare(self, *batches: Any) -> Sequence[Any]:
-        """Return batches of observations as this network, and any other like it, takes them."""
+        """Preprocess batches of observations for this network and others of its architecture."""
 
     def predict(self, *prepared: Any) -> Sequence[Tensor]:
-        """Return the outcomes of batches that were prepared together, to look at only."""
+        """Return the outcomes of batches that were prepared together, without gradients."""
 
 
 class AutogradNetwork:
-    """Any network of Stable-Baselines3 on any device, its gradients by autograd."""
+    """Any network of Stable-Baselines3 on any device, with gradients by autograd."""
 
     def __init__(self, network: BasePolicy, shape: Sequence[int]) -> None:
         self.network, self.shape = network, tuple(shape)
-        self.outcomes: Tensor | None = None  # those to go back from
+        self.outcomes: Tensor | None = None  # of the last forward pass, for ``backward``
 
     def prepare(self, *batches: Any) -> Sequence[Any]:
         return batches
 
     def forward(self, prepared: Any) -> Tensor:
-        """Return the outcomes, and remember what ``backward`` needs."""
+        """Return the outcomes, and keep them for ``backward``."""
         self.outcomes = _with_outcomes(self.network(prepared))
         return self.outcomes
 
@@ -45,7 +45,7 @@ class AutogradNetwork:
         return [_masked(_with_outcomes(self.network(x)), x) for x in prepared]
 
     def backward(self, gradient: Tensor) -> float:
-        """Set the gradients of the weights from that of the last outcomes; return their norm."""
+        """Backpropagate the gradient of the last outcomes; return the norm of all gradients."""
         assert self.outcomes is not None
         self.network.zero_grad()
         self.outcomes.backward(gradient)  # type: ignore[no-untyped-call]
@@ -53,7 +53,7 @@ class AutogradNetwork:
         return float(torch.nn.utils.get_total_norm(self._gradients()))
 
     def step(self, optimizer: Optimizer, scale: float) -> None:
-        """Multiply the gradients by a number and change the weights."""
+        """Scale the gradients and make one step of the optimiser."""
         if scale != 1:
             torch._foreach_mul_(self._gradients(), scale)
         optimizer.step()
@@ -63,24 +63,24 @@ class AutogradNetwork:
 
 
 def _with_outcomes(values: Tensor) -> Tensor:
-    """Return what a network gives as (batch, outcomes, actions): action values are one outcome."""
+    """Return a network's output as (batch, outcomes, actions); action values are one outcome."""
     return values if values.dim() == 3 else values.unsqueeze(1)
 
 
 def has_mask(observations: Any) -> bool:
-    """Return whether observations say which actions are available."""
+    """Return whether observations contain an action mask."""
     return isinstance(observations, dict) and "action_mask" in observations
 
 
 def _masked(outcomes: Tensor, observations: Any) -> Tensor:
-    """Return outcomes, −∞ for actions that a mask among the observations leaves out."""
+    """Return the outcomes, −∞ for actions that the observations' mask excludes."""
     if not has_mask(observations):
         return outcomes
     return outcomes.masked_fill(observations["action_mask"].unsqueeze(1) == 0, -math.inf)
 
 
 class Prepared(NamedTuple):
-    """Some observations among all that were prepared together."""
+    """A slice of the observations that were prepared together."""
 
     together: Tensor
     begin: int
@@ -90,8 +90,8 @@ class Prepared(NamedTuple):
 class PlainNetwork(AutogradNetwork):
     """An unmodified network, evaluated module by module.
 
-    Observations are preprocessed once for the online and the target network, and a ReLU needs no
-    memory of its own. Backward through a large convolution takes half as long with channels last.
+    Observations are preprocessed once for the online and the target network, and ReLUs are in
+    place. The backward pass of a large convolution takes half as long with channels last.
     """
 
     def __init__(
@@ -125,8 +125,8 @@ class PlainNetwork(AutogradNetwork):
     def _floats(self, like: Tensor, batches: int) -> Tensor:
         """Return a reusable buffer, since allocating large tensors is slow.
 
-        It is kept by the number of batches, too, so that the observations of an update stay when
-        somebody asks for action values meanwhile.
+        The number of batches is part of the key, so that the observations of an update are not
+        overwritten when action values are computed meanwhile.
         """
         key = batches, like.shape
         if key not in self.memory:
@@ -154,5 +154,5 @@ class PlainNetwork(AutogradNetwork):
         for weight in self.large:
             moments = optimizer.state.get(weight, {}).values()
             if any(m.shape == weight.shape and m.stride() != weight.stride() for m in moments):
-                lay_out_moments(optimizer)  # a fused optimiser takes their memory as it is
+                lay_out_moments(optimizer)  # a fused optimiser ignores strides
         super().step(optimizer, scale)

@@ -1,4 +1,4 @@
-"""Weights and optimiser states from outside: checked as a whole before any of it is used."""
+"""Check and load weights and optimiser states; an invalid one changes nothing."""
 
 import threading
 from collections.abc import Iterator
@@ -11,18 +11,18 @@ from torch.nn import Module
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.optim import Optimizer
 
-_NUMBERS = ("step", "mu_product")  # of the moments that PyTorch's optimisers keep
+_NUMBERS = ("step", "mu_product")  # entries of PyTorch's optimiser states that are scalars
 
 
 def uncompiled(policy: Any) -> Any:
-    """Return the policy that ``torch.compile`` was given, whose weights have the usual names."""
+    """Return the policy inside a ``torch.compile`` wrapper, whose weights have the usual names."""
     return getattr(policy, "_orig_mod", policy)
 
 
 def check_weights(policy: Module, given: dict[str, Any]) -> None:
-    """Refuse weights that are not those of such a policy.
+    """Check that weights have the names, shapes and types of a policy's weights.
 
-    ``load_state_dict`` would find out about some of it, but after having changed the rest.
+    ``load_state_dict`` also checks names and shapes, but only after it has loaded other weights.
     """
     own = uncompiled(policy).state_dict()
     odd = sorted(map(str, own.keys() ^ given.keys()))
@@ -40,7 +40,7 @@ def check_weights(policy: Module, given: dict[str, Any]) -> None:
 
 
 def check_moments(optimizer: Optimizer, state: dict[int, dict[str, Any]]) -> None:
-    """Require moments of all parameters or of none; those that count have no shape."""
+    """Check that all parameters or none have moments, of their shape; step counts are scalars."""
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     if state and sorted(state) != list(range(len(weights))):
         raise ValueError(f"the optimiser has {len(weights)} parameters, got {sorted(state)}")
@@ -58,16 +58,16 @@ def check_moments(optimizer: Optimizer, state: dict[int, dict[str, Any]]) -> Non
 
 
 def load_moments(optimizer: Optimizer, moments: dict[int, dict[str, Tensor]]) -> None:
-    """Load the moments of an optimiser, each laid out in memory as its parameter is.
+    """Load the moments of an optimiser, each with the memory layout of its parameter.
 
-    Its settings stay: they follow from the arguments and the learning rate schedule.
+    Its settings are kept: they follow from the arguments and the learning rate schedule.
     """
     optimizer.load_state_dict(optimizer.state_dict() | {"state": moments})
     lay_out_moments(optimizer)
 
 
 def lay_out_moments(optimizer: Optimizer) -> None:
-    """Copy all moments, so that they share no memory and are laid out as the parameters are."""
+    """Copy all moments, so that they share no memory and have the layout of their parameters."""
     for parameter, own in optimizer.state.items():
         for name, value in own.items():
             if not isinstance(value, Tensor):
@@ -78,10 +78,10 @@ def lay_out_moments(optimizer: Optimizer) -> None:
 
 @contextmanager
 def no_more_weights_than(limit: int) -> Iterator[None]:
-    """Stop the building of a network that would have more weights than its file has.
+    """Raise a ``ValueError`` as soon as a network is built with more weights than its file has.
 
-    A file can ask for layers of any width. Memory that is asked for but not yet written to costs
-    nothing, and a layer registers its weights before it writes to them.
+    A file can specify layers of any width. A layer registers its weights before it initialises
+    them, and memory that is allocated but not written to costs nothing.
     """
     counted, mine = 0, threading.get_ident()
 

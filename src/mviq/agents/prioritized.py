@@ -1,9 +1,9 @@
-"""Prioritised replay (Schaul et al. 2016): transitions that surprised are replayed more often.
+"""Prioritised replay (Schaul et al. 2016): transitions with large errors are replayed more often.
 
 Transition i is drawn with probability p_i / Σp, where p = (error + 1e-6)^exponent and the error is
-the mean |y_j − z_i| over the quantiles predicted and their targets: |y − Q| of a scalar critic. A
-new transition has the largest p so far. The gradient of a transition is multiplied by
-(p_i / min p)^−β, the minimum over the batch, and β goes from its first value to 1.
+the mean |y_j − z_i| over predicted quantiles and targets, or |y − Q| for a scalar critic. A new
+transition gets the largest p so far. The gradient of a transition is multiplied by
+(p_i / min p)^−β, the minimum over the batch, and β is annealed from its initial value to 1.
 """
 
 from typing import Any
@@ -17,15 +17,15 @@ from mviq.agents.codec import register
 from mviq.agents.kernels.sums import find_leaves, set_leaves, sum_up
 from mviq.agents.replay import Array, FrameReplayBuffer, _LeanBuffer
 
-SMALLEST_ERROR = 1e-6  # so that no transition is never drawn again
+SMALLEST_ERROR = 1e-6  # so that every transition can be drawn again
 _LIMITS = (0, 2**62)
 
 
 class Prioritized(NStepReplayBuffer):
-    """Draws transitions by their priority, and takes their returns over n steps.
+    """Samples transitions by their priorities, with n-step returns.
 
     :param exponent: 0 draws uniformly, 1 in proportion to the error
-    :param beta: the first β, between 0 and 1
+    :param beta: the initial β, between 0 and 1
     """
 
     unordered: tuple[str, ...] = ("priorities", "largest")
@@ -49,10 +49,10 @@ class Prioritized(NStepReplayBuffer):
         self.priorities = self._tree[leaves : leaves + number].reshape(-1, self.n_envs)
         self.largest = np.ones(1)
         self._drawn: Array = np.zeros(0, np.int64)
-        self._stale = False  # whether priorities were written into, so that sums do not fit
+        self._stale = False  # whether priorities may have changed without their sums
 
     def add(self, *transition: Any) -> None:
-        """Store one transition of every environment, to be replayed soon."""
+        """Store one transition of every environment, with the largest priority so far."""
         row = self.pos
         super().add(*transition)
         self._set(row, self.largest[0])
@@ -62,7 +62,7 @@ class Prioritized(NStepReplayBuffer):
         set_leaves(self._tree, leaves, np.full(self.n_envs, priority))
 
     def sample(self, batch_size: int, env: Any = None) -> Any:
-        """Return a batch of transitions, one of each of ``batch_size`` equal parts of Σp."""
+        """Return a stratified batch: one transition from each of ``batch_size`` parts of Σp."""
         if self._stale:
             sum_up(self._tree)
             self._stale = False
@@ -72,10 +72,10 @@ class Prioritized(NStepReplayBuffer):
         return self.transitions(*np.divmod(self._drawn, self.n_envs), env)
 
     def transitions(self, rows: Array, envs: Array, env: Any = None) -> ReplayBufferSamples:
-        """Return some transitions with their n-step returns, as Stable-Baselines3 takes them."""
+        """Return transitions with n-step returns, computed as in Stable-Baselines3."""
         steps = np.arange(self.n_steps)
         window = (rows[:, None] + steps) % self.buffer_size, envs[:, None]
-        newest = (self.pos - 1) % self.buffer_size  # what follows it is old
+        newest = (self.pos - 1) % self.buffer_size  # the row after it is older
         over = (self.dones[window] > 0) | (self.timeouts[window] > 0) | (window[0] == newest)
         last = np.where(over.any(1), over.argmax(1), self.n_steps - 1)
         discounts = (self.gamma ** steps.astype(np.float32)) * (steps <= last[:, None])
@@ -92,7 +92,7 @@ class Prioritized(NStepReplayBuffer):
         return ReplayBufferSamples(*map(self.to_torch, found))
 
     def weigh(self, predicted: Tensor, target: Tensor, slope: Tensor, remaining: float) -> None:
-        """Weigh the gradients of the batch just drawn, and set its priorities by its errors.
+        """Multiply ``slope`` by the weights of the last batch, and update its priorities.
 
         ``remaining`` is the progress remaining, from 1 to 0.
         """
@@ -106,12 +106,12 @@ class Prioritized(NStepReplayBuffer):
         self.largest[0] = max(self.largest[0], priorities.max())
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Empty the buffer."""
         super().reset()
         self._tree[...], self.largest[...] = 0, 1
 
     def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        """Return the arrays and numbers that change; who asks may write into the arrays."""
+        """Return the arrays and numbers that change; the caller may write into the arrays."""
         arrays, numbers = self._stored()
         self._stale = True
         return arrays | {"priorities": self.priorities, "largest": self.largest}, numbers
@@ -122,7 +122,7 @@ class Prioritized(NStepReplayBuffer):
         return {name: getattr(self, name) for name in names}, numbers
 
     def bounds(self) -> dict[str, tuple[int, int]]:
-        """Return the bounds of arrays."""
+        """Return the valid ranges of priorities, to check files."""
         return {"priorities": _LIMITS, "largest": _LIMITS}
 
 
@@ -138,7 +138,7 @@ class PrioritizedFrameReplayBuffer(Prioritized, FrameReplayBuffer):
     unordered = *FrameReplayBuffer.unordered, *Prioritized.unordered
 
     def add(self, *transition: Any) -> None:
-        """Store one transition of every environment; those that are forgotten are not drawn."""
+        """Store one transition of every environment; dropped ones get priority 0."""
         super().add(*transition)
         for age in range(1, self.forgotten + 1):
             row = self._row(-age)
@@ -150,5 +150,5 @@ class PrioritizedFrameReplayBuffer(Prioritized, FrameReplayBuffer):
         return FrameReplayBuffer.state(self)
 
     def bounds(self) -> dict[str, tuple[int, int]]:
-        """Return the bounds of arrays."""
+        """Return the valid ranges of frame indices and priorities, to check files."""
         return FrameReplayBuffer.bounds(self) | super().bounds()

@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 
 class _Stacks:
-    """Rows of frame numbers that read like the array of observations they stand for."""
+    """Frame indices that can be indexed like the array of observations that they represent."""
 
     def __init__(self, frames: Array, numbers: Array) -> None:
         self.frames, self.numbers = frames, numbers
@@ -64,13 +64,13 @@ class _LeanBuffer(ReplayBuffer):
 
 @register
 class TransitionReplayBuffer(_LeanBuffer):
-    """Stable-Baselines3's replay buffer, the same to the last bit, with fewer copies."""
+    """Stable-Baselines3's replay buffer with fewer copies; samples are identical bit for bit."""
 
     def _get_samples(self, batch_inds: Array, env: VecNormalize | None = None) -> Any:
         if env is not None:
             return super()._get_samples(batch_inds, env)
         chosen = batch_inds * self.n_envs
-        if self.n_envs > 1:  # of one there is nothing to draw
+        if self.n_envs > 1:  # with one environment there is nothing to draw
             chosen += np.random.randint(0, high=self.n_envs, size=len(batch_inds))  # noqa: NPY002
         stored, size = (self.observations, self.next_observations, self.actions), len(chosen)
         found = [np.empty((size, *x.shape[2:]), x.dtype) for x in stored]
@@ -86,7 +86,7 @@ class TransitionReplayBuffer(_LeanBuffer):
 
 
 def is_array(space: spaces.Space[Any]) -> bool:
-    """Return whether observations are arrays, neither numbers nor dictionaries of arrays."""
+    """Return whether observations are arrays, not integers or dictionaries."""
     return isinstance(space, spaces.Box)
 
 
@@ -94,21 +94,21 @@ def is_array(space: spaces.Space[Any]) -> bool:
 class FrameReplayBuffer(_LeanBuffer, NStepReplayBuffer):
     """Stable-Baselines3's replay buffer, n-step or not, for observations (frames, height, width).
 
-    What is shared is found by comparison, never assumed: an observation whose frames are not
-    those of its predecessor, after a reset or a lost life, is stored anew and comes out exact.
+    Shared frames are found by comparing pixels, never assumed: an observation that does not
+    continue its predecessor, after a reset or a lost life, is stored in full. Samples are exact.
 
-    Frames live in a ring per environment that has ``spare`` more places than there are
-    transitions, for the additional frame of each episode. If episodes are so short that it does
-    not suffice (below about 1/spare steps), the oldest transitions are forgotten early:
-    ``size`` says how many there are.
+    Each environment has a ring buffer of frames, larger than the number of transitions by the
+    fraction ``spare``, since an episode has one frame more than transitions. If episodes are too
+    short for that (below about 1/spare steps), the oldest transitions are dropped early; ``size``
+    returns how many are left.
 
-    :param n_steps: steps of the return
+    :param n_steps: number of steps of the n-step return
     :param gamma: discount of the n-step return
     :param channels: channels of one frame, 3 for colour
-    :param spare: additional places for frames, as a fraction of the transitions
+    :param spare: additional space for frames, as a fraction of the transitions
     """
 
-    # Arrays that are written over, and not in the order of time.
+    # Arrays that are not ring buffers over time: a checkpoint stores them whole.
     unordered: tuple[str, ...] = ("written", "latest")
 
     def __init__(
@@ -126,7 +126,7 @@ class FrameReplayBuffer(_LeanBuffer, NStepReplayBuffer):
         spare: float = 0.03,
     ) -> None:
         shape = _stack_shape(observation_space, channels)
-        nothing = spaces.Box(0, 1, (0,))  # so that the base class keeps no observations
+        nothing = spaces.Box(0, 1, (0,))  # so that the base class stores no observations
         super().__init__(
             buffer_size,
             nothing,
@@ -141,7 +141,7 @@ class FrameReplayBuffer(_LeanBuffer, NStepReplayBuffer):
         self.observation_space, self.obs_shape = observation_space, observation_space.shape  # type: ignore[assignment]
         self.depth = shape[0]
         self.places = int(self.buffer_size * (1 + spare)) + 4 * self.depth
-        # The last place is never written: it is the blank frame that pads a first observation.
+        # The last frame is never written: it is the blank one that pads first observations.
         self.frames = np.zeros((n_envs, self.places + 1, *shape[1:]), observation_space.dtype)
         self.numbers = np.zeros((2, self.buffer_size, n_envs, self.depth), np.int32)
         self.oldest = np.zeros((self.buffer_size, n_envs), np.int64)
@@ -164,7 +164,7 @@ class FrameReplayBuffer(_LeanBuffer, NStepReplayBuffer):
         return stack.reshape(self.depth, *self.frames.shape[2:])
 
     def _number(self, env: int, stack: Array, expected: Array) -> Array:
-        """Return the places of the frames of a stack, writing those that are not as expected."""
+        """Return the indices of the frames of a stack, storing those that are new."""
         places = np.empty(self.depth, np.int32)
         for k, frame in enumerate(stack):
             before = places[k - 1] if k else self.places
@@ -179,14 +179,14 @@ class FrameReplayBuffer(_LeanBuffer, NStepReplayBuffer):
         return places
 
     def _oldest_of(self, env: int, places: Array) -> int:
-        """Return when the oldest of some frames was written, in frames of this environment."""
+        """Return the sequence number of the oldest of some frames, counted per environment."""
         last = self.written[env] - 1
         real = places[places != self.places]
         ages = (last - real) % self.places
         return int(last - ages.max(initial=0))
 
     def _advance(self) -> None:
-        """Move on, and forget the transitions whose frames have been written over."""
+        """Advance the position, and drop the transitions whose frames have been overwritten."""
         if self.full:
             self.forgotten = max(self.forgotten - 1, 0)
         super()._advance()
@@ -194,7 +194,7 @@ class FrameReplayBuffer(_LeanBuffer, NStepReplayBuffer):
             self.forgotten += 1
 
     def _row(self, age_rank: Any) -> Any:
-        """Return the row of the transition that is 0th, 1st, … in age among those kept."""
+        """Return the row of the transition with this rank by age; 0 is the oldest one kept."""
         start = self.pos if self.full else 0
         return (start + self.forgotten + age_rank) % self.buffer_size
 
@@ -203,7 +203,7 @@ class FrameReplayBuffer(_LeanBuffer, NStepReplayBuffer):
         return (self.buffer_size if self.full else self.pos) - self.forgotten
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Empty the buffer."""
         super().reset()
         self.forgotten = 0
         self.latest[...] = self.places
@@ -217,7 +217,7 @@ class FrameReplayBuffer(_LeanBuffer, NStepReplayBuffer):
         return self._get_samples(rows, env=env)
 
     def to_torch(self, array: Array, copy: bool = True) -> Tensor:
-        """Return a tensor; what is gathered is a copy already."""
+        """Return a tensor without copying: sampled arrays are copies already."""
         return super().to_torch(array, copy=False)
 
     def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -228,7 +228,7 @@ class FrameReplayBuffer(_LeanBuffer, NStepReplayBuffer):
         return {name: getattr(self, name) for name in names}, numbers
 
     def bounds(self) -> dict[str, tuple[int, int]]:
-        """Return the bounds of the arrays that say where frames are."""
+        """Return the valid ranges of the arrays that index frames, to check files."""
         frame = {"oldest": (-1, 2**62), "written": (0, 2**62)}
         return {"numbers": (0, self.places), "latest": (0, self.places), **frame}
 

@@ -1,4 +1,4 @@
-"""Replay buffers as files: one safetensors file of arrays, which cannot carry code."""
+"""Save and load replay buffers as safetensors files, which cannot contain code."""
 
 import json
 import os
@@ -22,11 +22,11 @@ from mviq.storage import appearing
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 Bounds = dict[str, tuple[int, int]]
-CHUNK_BYTES = 2**26  # read at once, so that filling a buffer needs little memory besides it
+CHUNK_BYTES = 2**26  # read at a time, so that loading needs little memory besides the buffer
 
 
 def write_buffer(path: Target, buffer: ReplayBuffer) -> None:
-    """Write the arrays of a replay buffer."""
+    """Write a replay buffer to a file."""
     arrays, numbers = buffer_state(buffer)
     if _keeps_infos(buffer):
         arrays["infos"] = _infos_of(buffer)
@@ -40,7 +40,7 @@ def write_buffer(path: Target, buffer: ReplayBuffer) -> None:
 
 @contextmanager
 def as_file(path: Target) -> Iterator[str | os.PathLike[str]]:
-    """Give a stream a name, under which it can be read in parts."""
+    """Yield a path; a stream is copied to a temporary file, which can be read in parts."""
     if isinstance(path, str | os.PathLike):
         yield path
         return
@@ -51,7 +51,7 @@ def as_file(path: Target) -> Iterator[str | os.PathLike[str]]:
 
 
 def stored_rows(path: str | os.PathLike[str], n_envs: int) -> int:
-    """Return for how many steps of so many environments the buffer in a file has room."""
+    """Return the capacity of the buffer in a file, in steps of ``n_envs`` environments."""
     try:
         with safe_open(located(path, ".safetensors"), "numpy") as stored:
             shape = tuple(stored.get_slice("dones").get_shape())
@@ -63,7 +63,7 @@ def stored_rows(path: str | os.PathLike[str], n_envs: int) -> int:
 
 
 def read_buffer(path: str | os.PathLike[str], buffer: ReplayBuffer) -> None:
-    """Fill a replay buffer of the same kind and size from a file, or leave it as it is."""
+    """Load a replay buffer of the same class and size; an invalid file changes nothing."""
     arrays, _ = buffer_state(buffer)
     try:
         with safe_open(located(path, ".safetensors"), "numpy") as stored:
@@ -102,7 +102,7 @@ def _arrays_of(buffer: ReplayBuffer) -> Arrays:
 
 
 class _InfoEncoder(Encoder):
-    """Keeps arrays in the tree: those of info dictionaries are small, and there are many."""
+    """Stores arrays in the JSON tree: info dictionaries have many small ones."""
 
     def _array(self, value: Any, path: str) -> Any:
         ((tag, _),) = super()._array(value, path).items()
@@ -129,7 +129,7 @@ def _infos_of(buffer: Any) -> np.ndarray[Any, Any]:
 
 
 def _read_infos(path: Any, text: np.ndarray[Any, Any], buffer: Any) -> np.ndarray[Any, Any]:
-    """Return the info dictionaries of a file, or say that they are none."""
+    """Return the info dictionaries of a file, or raise a ``ValueError``."""
     infos = np.empty(buffer.infos.shape, object)
     try:
         rows = _InfoDecoder({}).decode(json.loads(text.tobytes()), "infos")
@@ -158,7 +158,7 @@ def _checked_numbers(
 
 
 def check_numbers(path: Any, buffer: ReplayBuffer, numbers: Any) -> None:
-    """Refuse numbers that do not say how full a buffer is."""
+    """Check the numbers that say how full a buffer is."""
     try:
         pos, full, forgotten = numbers["pos"], numbers["full"], numbers.get("forgotten", 0)
     except (KeyError, TypeError, AttributeError) as error:
@@ -174,7 +174,7 @@ def check_numbers(path: Any, buffer: ReplayBuffer, numbers: Any) -> None:
 def check_arrays(
     path: Any, stored: Any, arrays: Arrays, bounds: Bounds, others: Collection[str] = ()
 ) -> None:
-    """Check all of a file, but for those that have other sizes, before any of it is used."""
+    """Check names, shapes, types and bounds of the arrays in a file; of ``others`` only names."""
     odd = sorted({*arrays, *others} ^ set(stored.keys()))
     if odd:
         raise ValueError(f"{path}: {', '.join(odd)} missing or unknown")
@@ -191,13 +191,13 @@ def check_arrays(
 
 
 def check_bounds(what: str, values: Any, low: int, high: int) -> None:
-    """Refuse values that are not between two bounds."""
+    """Check that all values are between two bounds."""
     if not ((low <= values) & (values <= high)).all():
         raise ValueError(f"{what} must be between {low} and {high}")
 
 
 def bounds_of(buffer: ReplayBuffer) -> Bounds:
-    """Return the bounds of the arrays that others are indexed with, or that are switches."""
+    """Return the valid ranges of the arrays that hold indices or flags."""
     last = buffer.buffer_size - 1
     bounds: Bounds = {"dones": (0, 1), "timeouts": (0, 1)}
     bounds |= {"ep_start": (0, last), "ep_length": (0, last + 1), "_current_ep_start": (0, last)}

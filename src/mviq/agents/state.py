@@ -16,8 +16,8 @@ from mviq.agents.parameters import check_moments, check_weights, load_moments, u
 
 LearningStatus = Literal["new", "learning", "finished", "stopped", "diverged", "failed"]
 _STATUSES = get_args(LearningStatus)
-LAST = ("_last_obs", "_last_original_obs", "_last_episode_starts")  # all None after a reset
-_Logged = Real | np.bool_ | str | None  # pictures and the like are not part of the state
+LAST = ("_last_obs", "_last_original_obs", "_last_episode_starts")  # None to force a reset
+_Logged = Real | np.bool_ | str | None  # images, figures and the like are not saved
 
 
 def _list_of(good: Callable[[Any], bool], what: str) -> Rule:
@@ -63,7 +63,7 @@ _NAMES = {"policy", "optimizer", "_replayed", *LAST, *_RULES}
 
 def get_state(agent: Any) -> dict[str, Any]:
     """Return a copy of an agent's state, as plain data and tensors."""
-    episodes = agent.ep_info_buffer or ()  # without their times, and a Monitor's keywords
+    episodes = agent.ep_info_buffer or ()  # without the times and keywords of a Monitor
     state = {name: getattr(agent, name) for name in (*_COUNTERS, *LAST, "_replayed")}
     state |= {
         "policy": dict(uncompiled(agent.policy).state_dict()),
@@ -73,14 +73,14 @@ def get_state(agent: Any) -> dict[str, Any]:
         "logged": _logged(agent.logger) if hasattr(agent, "_logger") else [],
     }
     for name in LAST[:2]:
-        if isinstance(state[name], dict):  # a dictionary buffer reshapes parts that are one number
+        if isinstance(state[name], dict):  # a DictReplayBuffer reshapes Discrete parts
             shapes = {key: part.shape for key, part in agent.observation_space.spaces.items()}
             state[name] = {k: x.reshape(-1, *shapes[k]) for k, x in state[name].items()}
     return deepcopy(state)
 
 
 def _logged(logger: Logger) -> list[Any]:
-    """Return what was logged since the logger wrote its last row."""
+    """Return the values logged since the last ``dump``."""
     return [
         (name, value, logger.name_to_count.get(name, 0), logger.name_to_excluded.get(name, ()))
         for name, value in logger.name_to_value.items()
@@ -89,7 +89,7 @@ def _logged(logger: Logger) -> list[Any]:
 
 
 def set_state(agent: Any, state: dict[str, Any]) -> None:
-    """Check a state and give it to an agent."""
+    """Check a state and load it into an agent."""
     check_state(agent, state)
     state = deepcopy(state)
     uncompiled(agent.policy).load_state_dict(state["policy"])
@@ -117,7 +117,7 @@ def _on(device: torch.device, batch: Any) -> Any:
 
 
 def check_state(agent: Any, state: Any) -> None:
-    """Refuse what is not the state of an agent like this one."""
+    """Raise a ``ValueError`` if a state does not fit the agent."""
     names = set(state) if isinstance(state, dict) else set()
     if names != _NAMES:
         odd = sorted(map(str, names ^ _NAMES))

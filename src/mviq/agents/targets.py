@@ -1,4 +1,4 @@
-"""The target y_j of an update, which ``update`` states, on any device."""
+"""The target y_j of an update, defined in ``update``, on any device."""
 
 from torch import Tensor
 
@@ -17,9 +17,9 @@ def bellman_target(
     """Return the targets y of the outcomes at (s, a), of shape (batch, outcomes).
 
     ``next_outcomes`` and ``outcomes`` (batch, outcomes, actions) are the target network's z at s'
-    and s; a family without Munchausen term needs none at s. The other tensors have shape
-    (batch, 1). ``terminated`` is d: a truncated episode has a future. With n-step returns
-    ``rewards`` are the returns, ``discounts`` γⁿ and s' the state n steps on.
+    and s; those at s are not needed if α = 0. The other tensors have shape (batch, 1).
+    ``terminated`` is d, which is 0 where an episode was truncated. With n-step returns,
+    ``rewards`` are the returns, ``discounts`` γⁿ and s' the state n steps later.
     """
     if family.munchausen_alpha != 0 and outcomes is None:
         raise ValueError(
@@ -27,7 +27,7 @@ def bellman_target(
         )
     after = family.evaluate(mean_outcome(next_outcomes))
     values = after.soft_maximum.unsqueeze(1)
-    if next_outcomes.shape[1] > 1:  # of every outcome by itself
+    if next_outcomes.shape[1] > 1:  # one value per outcome
         values = expectation(after.policy.unsqueeze(1), next_outcomes)
     future = family.bootstrap(Evaluation(after.policy, values, after.entropy.unsqueeze(1)))
     target = rewards + discounts * (1 - terminated) * future

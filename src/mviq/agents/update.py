@@ -47,25 +47,25 @@ class Trainer(OffPolicyAlgorithm):
     target_update_interval: int
     _n_calls: int
     _loss: Any
-    """From the outcomes predicted at (s, a) and their targets to the loss and its gradient."""
+    """Maps predicted outcomes at (s, a) and their targets to the loss and its gradient."""
     _online: Network
     _target: Network
     _compiled: CompiledUpdate | None
     _modules: Sequence[nn.Module] = ()
     _fingerprint: Any = None
     _replayed: Any = None  # observations of the last update that was diagnosed
-    _postponed = False  # whether the next rollout makes the updates that ``learn`` asks for
+    _postponed = False  # whether ``train`` leaves its updates to the next rollout
 
     @abstractmethod
     def _follow_schedules(self) -> None:
-        """Set what is a function of the progress to its present value."""
+        """Set the scheduled numbers to their current values."""
 
     @abstractmethod
     def _networks(self) -> tuple[BasePolicy, BasePolicy]:
         """Return the online and the target network."""
 
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
-        """Make some updates from replayed transitions."""
+        """Make ``gradient_steps`` updates from replayed transitions."""
         if self._postponed:
             self._postponed = False
             return
@@ -119,7 +119,7 @@ class Trainer(OffPolicyAlgorithm):
         return float(loss), float(at_action.mean())
 
     def _by_compiled_loops(self, batch: Any) -> tuple[float, float]:
-        """Do the same as ``_by_autograd``, up to rounding."""
+        """Make one update by compiled kernels: the same as ``_by_autograd``, up to rounding."""
         assert self._compiled is not None
         limits = float(self.value_limit), self._norm_limit()
         found = self._compiled(batch, self.family, self.gamma, limits, self.policy.optimizer)
@@ -133,20 +133,20 @@ class Trainer(OffPolicyAlgorithm):
         return math.inf if self.max_grad_norm is None else float(self.max_grad_norm)
 
     def target(self, batch: Any, next_outcomes: Tensor, outcomes: Tensor | None = None) -> Tensor:
-        """Return the targets y at (s, a); override it for a target of your own."""
+        """Return the targets y at (s, a); override it for a custom target."""
         discounts = self.gamma if batch.discounts is None else batch.discounts
         transitions = batch.rewards, batch.actions, batch.dones, discounts
         return bellman_target(self.family, *transitions, next_outcomes, outcomes)
 
     def _check(self, what: str, x: Tensor | float, limit: float, batch: Any) -> None:
-        """Stop learning if a number is NaN, infinite or beyond a limit."""
+        """Raise ``DivergenceError`` if a number is NaN, infinite or beyond a limit."""
         size = x if isinstance(x, float) else max(abs(y.item()) for y in torch.aminmax(x))
         if not (size <= limit and math.isfinite(size)):
             self._diverge(what, x, size, limit, batch)
 
     def _diverge(self, what: str, x: Any, size: float, limit: float, batch: Any) -> None:
         if has_mask(batch.observations) and isinstance(x, Tensor):
-            available = x[x != -math.inf]  # −∞ marks actions that are not
+            available = x[x != -math.inf]  # −∞ marks masked actions
             if 0 < len(available) < x.numel():
                 self._check(what, available, limit, batch)
                 return
@@ -174,7 +174,7 @@ class Trainer(OffPolicyAlgorithm):
             self.logger.record_mean(name, value)
 
     def _on_step(self) -> None:
-        """Follow the schedules; where the target network changes, log how far policies moved."""
+        """Apply the schedules; when the target network is updated, log how its policy changed."""
         if self._schedules:
             self._follow_schedules()
         every = max(self.target_update_interval // self.n_envs, 1)
@@ -194,7 +194,7 @@ class Trainer(OffPolicyAlgorithm):
         self._replayed = None
 
     def _choose_networks(self) -> None:
-        """Choose how the networks are computed, again whenever a part of them has changed."""
+        """Make the networks again if any part of the policy has changed."""
         if self._state_of_networks() != self._fingerprint:
             self._make_networks()
 
@@ -203,7 +203,7 @@ class Trainer(OffPolicyAlgorithm):
         return [*chosen, *fingerprint(self.policy, self._modules)]
 
     def _is_compilable(self) -> bool:
-        """Return whether there are compiled loops for the replay, the target and the loss."""
+        """Return whether there are compiled kernels for the replay, the target and the loss."""
         own = type(self).target is not Trainer.target or "target" in vars(self)
         own |= hasattr(self.replay_buffer, "weigh")
         own |= type(self.family) is not Family

@@ -1,4 +1,4 @@
-"""Shared by the commands: the argument parser, tables, and closed standard output."""
+"""Shared by the commands: the argument parser, tables, and handling of closed standard streams."""
 
 import argparse
 import os
@@ -20,21 +20,21 @@ _NEGATIVE_LIST = re.compile(r"-(\d|\.\d|inf)[^=]*,", re.IGNORECASE)
 
 @contextmanager
 def tolerating_closed_output() -> Iterator[None]:
-    """Go on if standard output has been closed, such as by the end of a terminal."""
+    """Ignore errors of a closed standard output, for example after the terminal was closed."""
     try:
         yield
         sys.stdout.flush()
-    except (OSError, SystemExit):  # rich makes the second of a closed pipe
+    except (OSError, SystemExit):  # which rich raises for a broken pipe
         discard_output()
 
 
 def discard_output() -> None:
-    """Send standard output nowhere, so that Python does not fail to flush it at exit."""
+    """Redirect standard output to the null device, so that Python can flush it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def open_missing_streams() -> None:
-    """Open closed standard streams to nowhere: the next file opened would take their number."""
+    """Open closed standard streams on the null device, or other files would get their numbers."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -46,7 +46,7 @@ def open_missing_streams() -> None:
 
 
 def _with_negative_values(arguments: Sequence[str]) -> list[str]:
-    """Return arguments in which ``--clip -1,0`` is ``--clip=-1,0``, which argparse understands.
+    """Replace ``--clip -1,0`` by ``--clip=-1,0``: argparse would take ``-1,0`` for an option.
 
     >>> _with_negative_values(["--clip", "-1,0", "-v", "--clip", "-inf,0", "--low", "-1"])
     ['--clip=-1,0', '-v', '--clip=-inf,0', '--low', '-1']
@@ -67,7 +67,7 @@ class OneLineParser(argparse.ArgumentParser):
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuse an unknown option here, where the known ones are at hand for a suggestion."""
+        """Parse the arguments; for an unknown option, exit and suggest the closest known one."""
         given = _with_negative_values(sys.argv[1:] if args is None else args)
         options, unknown = super().parse_known_args(given, namespace)
         if unknown:
@@ -77,14 +77,14 @@ class OneLineParser(argparse.ArgumentParser):
         return options, unknown
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Let ``main`` know of help that cannot be written, which argparse would keep to itself."""
+        """Raise if help cannot be written, for ``main`` to report; argparse would ignore it."""
         if file is sys.stdout:
             file.write(message)
         else:
             super()._print_message(message, file)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse a command that does not exist with the one that was meant."""
+        """Exit for an unknown command and suggest the closest known one."""
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
             names = list(action.choices)
             hint = did_you_mean(value, names) or f": it must be one of {', '.join(names)}"
@@ -92,19 +92,19 @@ class OneLineParser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong and where help is, and exit with 2."""
+        """Print the error and how to get help in one line, and exit with code 2."""
         self.exit(2, f"{self.prog}: {error_line(message)} (try '{self.prog} --help')\n")
 
 
 def add_run_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the run that a command is about."""
+    """Add the argument for the directory of a run."""
     parser.add_argument(
         "path", type=Path, metavar="RUN", help="directory of the run; the beginning of it is enough"
     )
 
 
 def table_console(piped: int, markup: bool = True) -> Console:
-    """Return a console for tables; where there is no terminal, it has so many columns."""
+    """Return a console for tables, ``piped`` characters wide if the output is not a terminal."""
     known = sys.stdout.isatty() or "COLUMNS" in os.environ
     return Console(markup=markup, highlight=False, width=None if known else piped)
 
@@ -116,9 +116,9 @@ def text_table(
     no_wrap: bool = False,
     **style: Any,
 ) -> Table:
-    """Return a table of plain text, aligned to the right but for some columns.
+    """Return a table of plain text, right-aligned except for the columns in ``left``.
 
-    With ``no_wrap`` only the columns on the left are wrapped where the terminal is too narrow.
+    With ``no_wrap``, only the columns in ``left`` are wrapped if the terminal is too narrow.
     """
     table = Table(**style)
     for title in columns:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def add_session_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a session, and where its runs are done."""
+    """Add the options of a session and of the engine that executes its runs."""
     add = parser.add_argument
     add("--dry-run", action="store_true", help="estimate time, memory and disk, and stop")
     add("--retry-failed", action="store_true", help="try failed runs again")
@@ -19,18 +19,18 @@ def add_session_options(parser: argparse.ArgumentParser) -> None:
 
 
 def session_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of ``Options`` for these options."""
+    """Return keyword arguments for ``Options`` from the parsed options."""
     own = {name: getattr(options, name) for name in ("retry_failed", "force", "quiet")}
     return {**own, "measure": not options.no_estimate, **engine_options(options)}
 
 
 def retry(study: Path) -> str:
-    """Return the command that tries again what has failed in a study."""
+    """Return the command that retries the failed runs of a study."""
     return f"mviq study run {study} --retry-failed"
 
 
 def add_engine_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say where runs are done."""
+    """Add the options of the engine that executes runs."""
     group = parser.add_argument_group("where to run")
     add = group.add_argument
     workers = "runs at the same time (as many as cores and memory allow)"
@@ -49,7 +49,7 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
 
 
 def engine_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of ``Options`` that say where runs are done."""
+    """Return the keyword arguments for ``Options`` that configure the engine."""
     from mviq.studies.ray_engine import Resources
 
     _check(options)

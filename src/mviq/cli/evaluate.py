@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """Add what ``evaluate`` and ``watch`` share."""
+    """Add the options that ``evaluate``, ``watch`` and ``export`` share."""
     parser.add_argument(
         "--model",
         choices=("final", "best"),
@@ -49,7 +49,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 
 def open_agent(options: argparse.Namespace) -> "tuple[RunDirectory, Config, Agent, int]":
-    """Return a run with the agent asked for and a seed to play."""
+    """Load the agent of a run; return the run, its config, the agent and an episode seed."""
     from mviq.runs.building import check_config, load_trained_agent
     from mviq.runs.config import SEEDS
     from mviq.runs.directory import find_run
@@ -61,7 +61,7 @@ def open_agent(options: argparse.Namespace) -> "tuple[RunDirectory, Config, Agen
     config = directory.config()
     check_config(config)
     agent = load_trained_agent(config, model_file(directory, options.model))
-    last = agent.num_timesteps + 1  # other episodes than those of training's own evaluations
+    last = agent.num_timesteps + 1  # other episodes than in evaluations during training
     seed = seed_of(config.seed, last) if options.seed is None else options.seed
     return directory, config, agent, seed
 
@@ -76,7 +76,7 @@ def model_file(directory: "RunDirectory", model: str | None) -> "Path":
 
 
 def run(options: argparse.Namespace) -> int:
-    """Evaluate and print."""
+    """Evaluate the agent and print the results."""
     from mviq.progress import counting
     from mviq.runs.evaluation import Way, evaluate
 
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def described(episodes: "Sequence[Episode]") -> dict[str, Any]:
-    """Return the returns with their mean and its interval, which one episode does not have."""
+    """Return statistics of the returns; the interval of the mean is None for one episode."""
     from statistics import median
 
     from mviq.reports.statistics import interval, mean

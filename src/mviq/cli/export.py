@@ -1,4 +1,4 @@
-"""``mviq export``: the agent of a run as a folder to publish."""
+"""``mviq export``: write the agent of a run to a folder to publish."""
 
 import argparse
 import json
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Play, write the folder, and say where it is."""
+    """Evaluate the agent, write the folder and print its path."""
     from mviq.progress import counting
     from mviq.runs.building import model_files
     from mviq.runs.evaluation import evaluate
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def card(config: "Config", steps: int, scores: dict[str, Any], filmed: bool) -> str:
-    """Return the model card: the header that a hub reads, and what people read."""
+    """Return the model card: a YAML header for the hub and a Markdown description."""
     import yaml
 
     from mviq.runs.config import CRITICS
@@ -119,7 +119,7 @@ def _span(scores: dict[str, Any]) -> str:
 
 
 def _header(config: "Config", scores: dict[str, Any]) -> dict[str, Any]:
-    """Return the metadata of the card in the form of the Hugging Face Hub."""
+    """Return the metadata of the card in the format of the Hugging Face Hub."""
     from statistics import pstdev
 
     value = f"{scores['mean']:.2f} +/- {pstdev(scores['returns']):.2f}"

@@ -23,8 +23,8 @@ COMMANDS = {
     "report": "make a web page, figures and tables of a study or of runs",
     "paper": "reproduce a figure or table of the paper and check its claim",
 }
-"""The subcommands, each a module of this package: its ``DESCRIPTION``, ``add_arguments``
-and ``run``."""
+"""The subcommands, each a module of this package with ``DESCRIPTION``, ``add_arguments``
+and usually ``run``."""
 
 _DESCRIPTION = """\
 MVI(q): Munchausen value iteration regularised by the Tsallis
@@ -47,7 +47,7 @@ to see the full traceback instead.
 
 
 def build_parser(arguments: Sequence[str]) -> OneLineParser:
-    """Return the parser; only the subcommand that is called is imported, the others are listed."""
+    """Return the parser; only the module of the subcommand that is called is imported."""
     parser = OneLineParser(prog="mviq", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"mviq {version('mviq')}")
     commands = parser.add_subparsers(
@@ -70,19 +70,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a terminal without π shows a question mark
+        if isinstance(stream, TextIOWrapper):  # if it cannot encode π, print a question mark
             stream.reconfigure(errors="replace")
     given = sys.argv[1:] if arguments is None else arguments
     try:
         return _said(_called(given))
-    except SystemExit as end:  # of --help, a wrong argument, or somebody's own part of a run
+    except SystemExit as end:  # from --help, a wrong argument, or user code in a run
         if isinstance(end.code, str):
             raise
         raise SystemExit(_said(int(end.code or 0))) from None
 
 
 def _said(code: int) -> int:
-    """Return the exit code once standard output has taken everything; 2 if it cannot."""
+    """Flush standard output and return the exit code; 2 if that fails, but for a broken pipe."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -94,7 +94,7 @@ def _said(code: int) -> int:
 
 
 def _complain(text: str) -> None:
-    with suppress(OSError):  # nobody may be there to read it
+    with suppress(OSError):  # standard error may be closed
         print(f"mviq: {error_line(text)}", file=sys.stderr)
 
 
@@ -102,10 +102,10 @@ def _called(given: Sequence[str]) -> int:
     try:
         options = build_parser(given).parse_args(given)
         return int(options.run(options) or 0)
-    except (BrokenPipeError, SystemExit) as end:  # rich makes the second of the first
+    except (BrokenPipeError, SystemExit) as end:  # rich turns the first into the second
         if not isinstance(end if isinstance(end, OSError) else end.__context__, BrokenPipeError):
             raise
-        discard_output()  # the reader has had enough
+        discard_output()  # the reader, such as head, has exited
         return 0
     except KeyboardInterrupt:
         _complain("interrupted")
@@ -124,6 +124,6 @@ def _explanation(error: Exception) -> str | None:
 
     if isinstance(error, OSError) and error.filename is not None:
         return f"cannot use {error.filename}: {error.strerror}"
-    if isinstance(error, FileExistsError):  # what write_files would not replace
+    if isinstance(error, FileExistsError):  # raised by write_files
         return f"{error}; use --force to replace it"
     return str(error) if isinstance(error, ValueError | RunError | OSError) else None

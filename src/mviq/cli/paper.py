@@ -1,4 +1,4 @@
-"""``mviq paper``: make an artefact of the paper again and say whether its claim holds."""
+"""``mviq paper``: reproduce a figure or table of the paper and check its claim."""
 
 import argparse
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from mviq.messages import did_you_mean
 from mviq.paper.artefacts import ARTEFACTS, Artefact
 from mviq.paper.experiments import SCALES, TIMES, Experiment, StudyScale
 
-if TYPE_CHECKING:  # help and lists must not wait for torch and Matplotlib
+if TYPE_CHECKING:  # help and lists must not import torch and Matplotlib
     from mviq.paper.reproduction import Reproduction
 
 _COLOURS = {True: "green", False: "red", None: "yellow"}
@@ -75,7 +75,7 @@ def _add_options_of_studies(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """List the artefacts, or make one."""
+    """List the artefacts, or reproduce one."""
     if options.name is None:
         if options.out is not None or options.force:
             raise ValueError(f"--out and --force need a name, one of: {', '.join(ARTEFACTS)}")
@@ -111,13 +111,13 @@ def _make(artefact: Artefact, options: argparse.Namespace) -> int:
 
     check_writable(_place(artefact, options))
     with nullcontext() if artefact.minutes else counting(f"making {artefact.name}"):
-        made = artefact.make()  # what takes minutes shows how far it is by itself
+        made = artefact.make()  # long ones show their own progress
     _write(artefact, made, options)
     return 0
 
 
 def _study(artefact: Artefact, experiment: Experiment, options: argparse.Namespace) -> int:
-    """Run the study behind an artefact, or what is left of it, and draw its results."""
+    """Run or continue the study behind an artefact, and draw its results."""
     from mviq.paper.reproduction import at_scale
     from mviq.reports.reading import load_study
     from mviq.storage import check_writable
@@ -145,7 +145,7 @@ def _study(artefact: Artefact, experiment: Experiment, options: argparse.Namespa
 
 
 def _scale(experiment: Experiment, options: argparse.Namespace) -> StudyScale:
-    """Return the scale: nothing that takes several hours is started without being asked for."""
+    """Return the scale, by default small; scales that take hours must be given explicitly."""
     if options.scale is None and "small" not in experiment.scales:
         offered = " or ".join(f"--scale {scale} ({TIMES[scale]})" for scale in experiment.scales)
         raise ValueError(f"{options.name} needs {offered}")
@@ -168,7 +168,7 @@ def _write(artefact: Artefact, made: "Reproduction", options: argparse.Namespace
 
 
 def _list_artefacts() -> None:
-    """Print what there is, what it claims and what it costs."""
+    """Print all artefacts with the paper's claims and their costs."""
     table = Table("name", "shows", "the paper's claim", "cost", show_lines=True)
     for artefact in ARTEFACTS.values():
         table.add_row(artefact.name, artefact.shows, artefact.claim, _cost(artefact))

@@ -11,12 +11,12 @@ from rich.text import Text
 from mviq.cli.common import text_table
 from mviq.reports import FORMATS
 
-if TYPE_CHECKING:  # help must not wait for Matplotlib
+if TYPE_CHECKING:  # help must not import Matplotlib
     from mviq.reports.report import Report
 
 _TITLES = {"interquartile mean": "IQM", "optimality gap": "gap"}
 _LEFT_OUT = ("mean", "median", "area under curve")
-"""Columns that 80 characters have no room for, as they have none for the interval of the gap."""
+"""Columns left out, as is the interval of the gap, so that the table fits into 80 characters."""
 
 DESCRIPTION = """\
 Make a report of a study, of a directory of runs, or of one run: a page that
@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Make the report, print its table and say where it is."""
+    """Make the report, and print its tables and the paths of its files."""
     formats = _formats(options.format)
     if options.open and "html" not in formats:
         raise ValueError("--open needs the format html")
@@ -130,7 +130,7 @@ def _make(options: argparse.Namespace, formats: list[str]) -> "tuple[Report, lis
 
 
 def _directory(given: Path) -> Path:
-    """Return where the files are: of a study file that is where mviq study puts them."""
+    """Return the directory to read; that of a study file is where ``mviq study`` puts it."""
     if given.is_file():
         from mviq.studies.study_file import name_from, parse_file
 
@@ -139,11 +139,11 @@ def _directory(given: Path) -> Path:
         return given
     from mviq.runs.directory import find_run
 
-    return find_run(given).path  # the beginning of a name is enough
+    return find_run(given).path  # a prefix of the name is enough
 
 
 def print_summary(report: "Report") -> None:
-    """Print the answer and the summary table."""
+    """Print the conclusion and the summary table."""
     from mviq.reports.numbers import UNKNOWN, shown, with_interval
     from mviq.reports.summary_tables import GAP
 
@@ -171,7 +171,7 @@ def print_summary(report: "Report") -> None:
 
 
 def _print_stability(report: "Report") -> None:
-    """Print whether learning holds, where an environment can be solved."""
+    """Print a stability table for each environment with a reward threshold."""
     from mviq.reports.numbers import percent, shown, with_interval
 
     for env in dict.fromkeys(row.env for row in report.stability):

@@ -1,4 +1,4 @@
-"""``mviq resume``: continue a run exactly where it was."""
+"""``mviq resume``: continue a run exactly where it was interrupted."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""``mviq solve``: its help and arguments; the work is in ``solving``, which loads PyTorch."""
+"""``mviq solve``: help and arguments; ``solving`` does the work and imports PyTorch."""
 
 import argparse
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ def _lines(entries: Mapping[str, str]) -> str:
 
 
 def _description() -> str:
-    """Return the help text, with the environments, generators and algorithms there are."""
+    """Return the help text, which lists the environments, generators and algorithms."""
     algorithms = {**ALGORITHMS, ANY: "no name: any q, α, form, clip and entropy weight"}
     return f"""\
 Solve a finite MDP and say how it ended: converged, cycling, diverged, or
@@ -121,7 +121,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Solve, show and write."""
+    """Solve the MDP, write the files and print the results."""
     from mviq.cli.solving import run_job
 
     return run_job(options)

@@ -1,4 +1,4 @@
-"""What ``mviq solve`` shows and writes."""
+"""The tables and files of ``mviq solve``."""
 
 import argparse
 import io
@@ -24,13 +24,13 @@ COLUMNS = (
     *("q", "status", "iterations", "greedy value", "policy value", "residual", "seconds"),
     *("entropy", "support", "action gap", "R_q"),
 )
-"""The most important ones first: a narrow terminal leaves out the last."""
+"""The most important first: those that do not fit into the terminal are left out."""
 _ARROWS = {(0, -1): "←", (1, 0): "↓", (0, 1): "→", (-1, 0): "↑"}
 
 
 @dataclass
 class Job:
-    """One call of the command: what to solve, how, and the results so far."""
+    """One call of the command: the MDP, the algorithms, and the results so far."""
 
     mdp: MDP
     algorithms: dict[str, Algorithm]
@@ -41,18 +41,18 @@ class Job:
 
     @property
     def optimum(self) -> float | None:
-        """The best possible value from the start, if it was computed."""
+        """The optimal value from the start, if it was computed."""
         best = self.diagnostics.optimum
         return None if best is None else float(self.mdp.start @ best.max(axis=1))
 
     @property
     def title(self) -> str:
-        """What is solved, and by what."""
+        """The MDP, the algorithm and the discount."""
         return f"{self.mdp.name}, {self.options.algorithm}, γ = {self.mdp.discount:g}"
 
 
 def show_job(job: Job) -> None:
-    """Print the table, and for a map the greedy actions."""
+    """Print the table of results and, for a grid world, the greedy actions."""
     console = table_console(piped=140, markup=False)  # names of MDPs come from files
     console.print(f"{job.mdp!r}, {job.options.algorithm}")
     rows = [_row(job, label, run) for label, run in job.runs.items()]
@@ -75,7 +75,7 @@ def show_job(job: Job) -> None:
 
 
 def _fitting(rows: list[list[str]], console: Console) -> tuple[Table, list[str]]:
-    """Return a table of the first columns that fit into a terminal, and which do not."""
+    """Return a table of the first columns that fit into the terminal, and the other columns."""
     unlimited = console.options.update(max_width=1_000)
     for shown in range(len(COLUMNS), 1, -1):
         cells = [row[:shown] for row in rows]
@@ -105,7 +105,7 @@ def _number(number: float) -> str:
 
 
 def _show_maps(job: Job, console: Console) -> None:
-    """Print the greedy actions as arrows, the maps side by side where there is room."""
+    """Print the greedy actions as arrows, with maps side by side if there is room."""
     grid, maps = job.mdp.grid, []
     assert grid is not None
     for label, run in job.runs.items():

@@ -1,4 +1,4 @@
-"""The work of ``mviq solve``: with a progress bar, and leaving what was reached."""
+"""Implementation of ``mviq solve``: a progress bar, and partial results if interrupted."""
 
 import argparse
 import math
@@ -18,12 +18,12 @@ from mviq.tabular import MDP, Diagnostics, Noise, State, algorithm, solve
 from mviq.tabular.exact_values import optimal_q_values
 from mviq.tabular.problems import problem
 
-SMALL = 200  # states up to which exact values are computed in every iteration
-MEDIUM = 50_000  # states up to which Q* and the exact values of the end are
+SMALL = 200  # largest number of states with exact values in every iteration
+MEDIUM = 50_000  # largest number of states with Q*, and with exact values at the end
 
 
 def run_job(options: argparse.Namespace) -> int:
-    """Solve, show and write; Ctrl-C ends the solving and leaves what has been reached."""
+    """Solve, write files and print results; after Ctrl-C, those that had been reached."""
     job = _prepare(options)
     with asked_to_stop() as asked:
         _solve_all(job, asked)
@@ -128,7 +128,7 @@ def _solve_all(job: Job, asked: Event) -> None:
 
 
 def _fraction(state: State, tolerance: float, limit: int) -> float:
-    """Return how far a run is: in orders of magnitude of the residual, or towards the limit."""
+    """Return the progress from 0 to 1, by the log of the residual or by the iterations."""
     counted = state.iteration / limit
     if tolerance <= 0 or not 0 < state.residual < math.inf:
         return counted

@@ -16,7 +16,7 @@ from mviq.studies.run_status import RunStatus, count_states, last_return, status
 from mviq.studies.study_directory import OtherStudyError, PlannedRun, StudyDirectory
 from mviq.studies.study_file import name_from, parse_file, read_study
 
-if TYPE_CHECKING:  # the real imports wait until the command runs: status must not load torch
+if TYPE_CHECKING:  # imported when the command runs: status must not load torch
     from mviq.studies.definition import Study
     from mviq.studies.running import Options
 
@@ -53,7 +53,7 @@ Exit code: 0 all runs have finished, 1 some have not, 2 wrong input,
 
 
 Action = Callable[[argparse.Namespace, Path, StudyDirectory], int]
-"""Does something with the file of a study and its directory."""
+"""Called with the options, the study file and the study directory; returns the exit code."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,7 +93,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _call(action: Action, options: argparse.Namespace) -> int:
-    """Do something with a study; a refusal names the option that overcomes it."""
+    """Call an action with a study; error messages name the option that overrides the check."""
     try:
         return action(options, *_located(options.study, options.out))
     except LimitError as error:
@@ -104,7 +104,7 @@ def _call(action: Action, options: argparse.Namespace) -> int:
 
 
 def _located(given: Path, out: Path | None) -> tuple[Path, StudyDirectory]:
-    """Return the file of a study and its directory, from the one or the other."""
+    """Return the file and the directory of a study, given either of them."""
     if not given.is_dir():
         return given, StudyDirectory((out or Path("studies")) / parse_file(given, name_from))
     if out is not None:
@@ -115,7 +115,7 @@ def _located(given: Path, out: Path | None) -> tuple[Path, StudyDirectory]:
 
 
 def run_action(options: argparse.Namespace, file: Path, directory: StudyDirectory) -> int:
-    """Run a study, or estimate what it takes."""
+    """Run a study, or estimate its cost."""
     from mviq.studies.running import Options
 
     how = Options(only=options.only, drop=options.drop, **session_options(options))
@@ -160,7 +160,7 @@ def _print_plan(runs: Sequence[PlannedRun]) -> None:
 
 
 def show_status(options: argparse.Namespace, file: Path, directory: StudyDirectory) -> int:
-    """Show how far the runs of a study are."""
+    """Show the progress of the runs of a study."""
     if not directory.plan_file.is_file() and not options.study.is_dir():
         raise ValueError(f"{directory.path} is not begun yet: mviq study run {options.study}")
     runs, rows = [status_of(directory, run) for run in directory.plan().runs], []
@@ -178,7 +178,7 @@ def show_status(options: argparse.Namespace, file: Path, directory: StudyDirecto
 
 
 def _print_summary(directory: StudyDirectory, runs: Sequence[RunStatus]) -> None:
-    """Say why runs have failed or diverged, and how many are in which state."""
+    """Print why runs failed or diverged, and the number of runs in each state."""
     for run in runs:
         if run.state == "failed":
             print(f"{run.planned.title}: failed at step {run.step:,}: {run.message}")

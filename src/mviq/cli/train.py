@@ -1,4 +1,4 @@
-"""``mviq train``: start a run, or continue it, or say that it is finished."""
+"""``mviq train``: start a run, or continue it if it is not finished."""
 
 import argparse
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mviq.cli.common import tolerating_closed_output
 from mviq.runs import presets, settings
 
-if TYPE_CHECKING:  # the real imports wait until the command runs: help must not load torch
+if TYPE_CHECKING:  # imported when the command runs: help must not load torch
     from mviq.runs.config import Config
     from mviq.runs.directory import Result, RunDirectory
     from mviq.runs.reporter import Reporter
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _configured(options: argparse.Namespace) -> "Config":
-    """Return preset < file < command line."""
+    """Return the config: command-line options override the file, which overrides the preset."""
     stored = settings.read_file(options.config) if options.config else {}
     merged = settings.merged(stored, settings.given(options))
     named = merged.pop("env", None)
@@ -76,7 +76,7 @@ def _configured(options: argparse.Namespace) -> "Config":
 def to_the_end(
     directory: "RunDirectory", quiet: bool, session: "Callable[[Reporter], Result]"
 ) -> int:
-    """Let a session train, and say how it ended."""
+    """Run a training session, print how it ended, and return the exit code."""
     from mviq.runs.reporter import DisplayReporter
     from mviq.runs.stopping import Stopped
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mviq.studies.tuning.results import SearchOutcome
     from mviq.studies.tuning.trial_scores import Judge
 
-SHOWN = 10  # trials of the table
+SHOWN = 10  # trials in the table
 
 DESCRIPTION = """\
 Search hyper-parameters. The file is that of a study with one algorithm, plus a
@@ -54,7 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, file: Path, directory: StudyDirectory) -> int:
-    """Search, print the best trials and write the files; or say what that will take."""
+    """Run the search, print the best trials and write the files; or only estimate the cost."""
     if find_spec("optuna") is None:
         raise ValueError("tune needs an extra: pip install 'mviq[tune]'")
     search = read_search(file)

@@ -1,4 +1,4 @@
-"""``mviq verify``: every statement of the paper, measured."""
+"""``mviq verify``: check every statement of the paper numerically."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ from rich.text import Text
 from mviq.cli.common import table_console
 from mviq.messages import did_you_mean
 
-if TYPE_CHECKING:  # the real imports wait until the command runs: help must not load torch
+if TYPE_CHECKING:  # imported when the command runs: help must not load torch
     from mviq.paper.theorems import Check, Statement
 
 DESCRIPTION = """\
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure, print, and return 0 iff every corrected statement holds."""
+    """Check the statements, print the results, and return 0 iff all corrected ones hold."""
     from mviq.processor import threads
 
     with threads(1):
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _select(names: Sequence[str]) -> "list[Check]":
-    """Return the checks of the names, in the order of the paper."""
+    """Return the checks whose name starts with one of ``names``, in the order of the paper."""
     from mviq.paper.theorems import CHECKS, name_of
 
     known = [name_of(check) for check in CHECKS]
@@ -96,7 +96,7 @@ def _measure(checks: "Sequence[Check]") -> "list[Statement]":
 
 
 def _as_data(statements: "Sequence[Statement]") -> dict[str, object]:
-    """Return the statements as JSON can hold them; a number that is not finite becomes null."""
+    """Return the statements as JSON data; numbers that are not finite become null."""
 
     def finite(value: object) -> object:
         return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -110,7 +110,7 @@ def _as_data(statements: "Sequence[Statement]") -> dict[str, object]:
 
 
 def _names(statements: "Sequence[Statement]") -> Text:
-    """Return the names by verdict, and where to read on: a screen of text."""
+    """Return the names by verdict, short enough for one screen, and how to see more."""
     groups: dict[str, list[str]] = {"hold as printed": [], "hold in part": [], "fail": []}
     for statement in statements:
         printed, partly = statement.printed_holds, statement.only_for is not None
@@ -135,7 +135,7 @@ def _table(statements: "Sequence[Statement]") -> Table:
 
 
 def _cells(statement: "Statement") -> list[Text]:
-    """Return a row; text, not markup, because the formulas have brackets of their own."""
+    """Return a row as ``Text``: rich would take the brackets in formulas for markup."""
     colour = "green" if statement.printed_holds else "yellow" if statement.only_for else "red"
     place = f"({_CONVENTIONS[statement.convention]}: {statement.where})"
     evidence = f"\nmeasured: {statement.evidence}" if statement.evidence else ""

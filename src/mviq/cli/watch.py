@@ -1,4 +1,4 @@
-"""``mviq watch``: see an agent play, in a window or as a film."""
+"""``mviq watch``: show an agent playing, in a window or as a video."""
 
 import argparse
 from pathlib import Path

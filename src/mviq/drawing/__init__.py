@@ -1,1 +1,1 @@
-"""Figures as data, how they look, and how they become files. All packages draw with these."""
+"""Figures as data, their style, and their rendering; used by all packages that draw."""

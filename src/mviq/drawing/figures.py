@@ -1,4 +1,4 @@
-"""Figures as pictures: drawn with Matplotlib from their data."""
+"""Draw figures with Matplotlib."""
 
 import math
 import textwrap
@@ -20,12 +20,12 @@ from mviq.drawing.style import Look, in_style, short_names
 Looks = Mapping[str, Look]
 _BAND, _THIN = 0.15, 0.4  # opacity
 _LEGEND_ROW, _CHARACTER = 0.18, 0.06  # inches
-_BAR, _GROUP = 0.24, 1.5  # inches: a bar or dot, and the most for all bars of an environment
+_BAR, _GROUP = 0.24, 1.5  # inches: a bar or dot, and the maximum for a group of bars
 
 
 @in_style
 def draw(data: FigureData, looks: Looks, heading: str = "") -> Figure:
-    """Draw a figure: its panels side by side, one legend below."""
+    """Draw a figure with its panels side by side and one legend below."""
     kinds = {panel.kind for panel in data.panels}
     sizes = [_panel_size(panel, alone=len(data.panels) == 1) for panel in data.panels]
     width, height = map(max, zip(*sizes, strict=True))
@@ -38,7 +38,7 @@ def draw(data: FigureData, looks: Looks, heading: str = "") -> Figure:
     for one, panel in zip(axes, data.panels, strict=True):
         _DRAW[panel.kind](one, panel, looks)
         one.set_title(_wrapped(panel.title))
-    if kinds != {"intervals"}:  # which have the labels on their axis
+    if kinds != {"intervals"}:  # these have the labels on their axis
         _legend(figure, data, looks)
     if heading:
         figure.suptitle(heading)
@@ -48,7 +48,7 @@ def draw(data: FigureData, looks: Looks, heading: str = "") -> Figure:
 def panel_grid(
     count: int, width: float, height: float, columns: int = 3, sharey: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with so many panels of a size in inches, in rows as even as possible."""
+    """Return a figure with ``count`` panels, each of the given size in inches, in even rows."""
     rows = math.ceil(count / columns)
     columns = math.ceil(count / rows)
     size = max(width * columns, 4.6), height * rows
@@ -66,9 +66,9 @@ def heat_map(
     rows: Sequence[str],
     texts: Sequence[Sequence[str]] | None = None,
 ) -> AxesImage:
-    """Draw values ``(rows, columns)``, the first row at the bottom; a missing one is a dash.
+    """Draw values ``(rows, columns)`` with the first row at the bottom; NaN is shown as a dash.
 
-    ``texts`` are what to write there instead of the values.
+    ``texts`` are written into the cells instead of the values.
     """
     drawn = axes.imshow(values, origin="lower", aspect="auto", cmap="viridis")
     axes.grid(False)
@@ -94,14 +94,14 @@ def _panel_size(panel: Panel, alone: bool) -> tuple[float, float]:
 
 
 def _places(panel: Panel, looks: Looks) -> list[str]:
-    """Return the names on the axis: of labels beside intervals, of environments beside bars."""
+    """Return the tick labels: labels for intervals, environments for bars, none for curves."""
     if panel.kind == "intervals":
         return [looks[series.label].name for series in panel.series]
     return short_names(panel.places) if panel.kind == "bars" else []
 
 
 def _legend(figure: Figure, data: FigureData, looks: Looks) -> None:
-    """Add a legend below the panels, with the height that it needs."""
+    """Add a legend below the panels, and make the figure higher to fit it."""
     seen = [looks[label] for label in data.labels]
     handles: list[Artist] = [
         Patch(color=look.colour) if data.kind == "bars" else Line2D([], [], **look.line)
@@ -116,7 +116,7 @@ def _legend(figure: Figure, data: FigureData, looks: Looks) -> None:
 
 
 def _literal(text: str) -> str:
-    """Return text that Matplotlib shows as it is: no mathematics, no hidden label."""
+    """Escape text that Matplotlib would take for mathtext or a hidden label."""
     if isinstance(text, Maths):
         return text
     shown = text.replace("$", r"\$")
@@ -148,7 +148,7 @@ def _draw_curves(axes: Axes, panel: Panel, looks: Looks) -> None:
     if panel.linear_below is not None:
         axes.set_yscale("symlog", linthresh=panel.linear_below)
         if panel.limits is None:
-            axes.set_ylim(bottom=-0.2 * panel.linear_below)  # a line at zero is seen whole
+            axes.set_ylim(bottom=-0.2 * panel.linear_below)  # do not clip a line at zero
 
 
 def _draw_line(axes: Axes, series: Series, look: Look) -> None:
@@ -204,7 +204,7 @@ def _draw_bars(axes: Axes, panel: Panel, looks: Looks) -> None:
 def _whisker(
     axes: Axes, place: float, ends: tuple[float, float], frame: tuple[float, float]
 ) -> None:
-    """Draw an interval; an arrowhead says that it goes on beyond the frame."""
+    """Draw an interval; an arrowhead marks an end outside the frame."""
     axes.plot(ends, [place, place], color="#333333", linewidth=1)
     for edge, head, cut in zip(frame, "<>", (ends[0] < frame[0], ends[1] > frame[1]), strict=True):
         if cut:

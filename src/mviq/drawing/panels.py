@@ -1,4 +1,4 @@
-"""A figure as data: panels of series, made once, then drawn, put on a page and written as CSV."""
+"""Figures as data: panels of series, for pictures, the HTML page and CSV files."""
 
 import csv
 import io
@@ -16,14 +16,14 @@ SHARES = (-0.02, 1.02)  # an axis for probabilities
 
 
 class Maths(str):
-    """A text in Matplotlib's mathematics; any other text is shown as it is."""
+    """Text in Matplotlib's mathtext; any other ``str`` is shown literally."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Series:
-    """What one label has in a panel: a number with its interval at every place."""
+    """The data of one label in a panel: values with their intervals."""
 
     label: str
     x: Floats | tuple[str, ...]
@@ -31,12 +31,12 @@ class Series:
     y: Floats
     low: Floats
     high: Floats
-    """The ends of the interval, NaN where it is not known."""
+    """The ends of the interval, NaN where they are unknown."""
     runs: Floats | None = None
-    """Single runs ``(runs, places)``, drawn instead of the interval where it would be too wide to
-    be of use; None: the interval is drawn."""
+    """Single runs ``(runs, points)``, drawn instead of an interval that would be too wide to be
+    useful; None: the interval is drawn."""
     dotted: bool = False
-    """Whether it is a second line of its label, beside the one that the legend explains."""
+    """Whether it is a second line of its label, drawn dotted and not in the legend."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ class Panel:
     series: tuple[Series, ...]
     kind: Kind = "curves"
     reference: float | None = None
-    """A line for the eye: no difference, an even chance, or the optimum."""
+    """Position of a reference line: no difference, a probability of one half, or the optimum."""
     limits: tuple[float, float] | None = None
-    """What the axis of the numbers must show; None: what there is."""
+    """Limits of the value axis; None: set by the data."""
     symbol: str = ""
-    """What the numbers are called in pictures, as Matplotlib's mathematics; empty: ``y_title``."""
+    """Title of the value axis in pictures, in mathtext; empty: ``y_title``."""
     linear_below: float | None = None
-    """Where the axis of pictures turns from linear to logarithmic; None: nowhere; 0: it is
-    logarithmic throughout."""
+    """Below this value the axis in pictures is linear, above it logarithmic (symlog); None: linear;
+    0: logarithmic."""
 
     @property
     def places(self) -> list[str]:
@@ -66,17 +66,17 @@ class Panel:
 
 @dataclass(frozen=True)
 class FigureData:
-    """All that a figure shows."""
+    """The content of a figure."""
 
     name: str
-    """Of its files."""
+    """Name of its files, without suffix."""
     title: str
     caption: str
     panels: tuple[Panel, ...]
 
     @property
     def kind(self) -> Kind:
-        """What is in its first panel."""
+        """The kind of its first panel."""
         return self.panels[0].kind
 
     @property
@@ -86,10 +86,10 @@ class FigureData:
 
 
 def value_range(panel: Panel) -> tuple[float, float]:
-    """Return the part of the axis to show: every number, and intervals that are not too wide.
+    """Return the limits of the value axis: all values, and intervals unless they are too wide.
 
-    An interval of few runs can be ten times as wide as the numbers lie apart; it is then cut by
-    the frame.
+    With few runs, an interval can be ten times as wide as the range of the values; the frame then
+    cuts it off.
     """
     if panel.limits is not None:
         return panel.limits
@@ -113,7 +113,7 @@ def _extent(values: Floats) -> tuple[float, float]:
 
 
 def rows_of(figure: FigureData) -> list[tuple[Cell, ...]]:
-    """Return every number of a figure: panel, label, place, number and the ends of its interval."""
+    """Return all points of a figure: panel, label, x, y, and the ends of the interval."""
     return [
         (panel.title, series.label, *cells)
         for panel in figure.panels
@@ -125,7 +125,7 @@ def rows_of(figure: FigureData) -> list[tuple[Cell, ...]]:
 def csv_bytes(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> bytes:
     """Return a CSV file; None and NaN are empty cells.
 
-    Numbers have twelve digits: the last ones differ between machines.
+    Floats have twelve digits, because further digits differ between machines.
 
     >>> csv_bytes(("a", "b", "c"), [(0.1, 2, float("nan"))])
     b'a,b,c\\n0.1,2,\\n'

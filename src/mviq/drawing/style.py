@@ -1,4 +1,4 @@
-"""How figures look: colours, lines and names of labels, and how a figure becomes a picture."""
+"""The style of figures: colours, lines and short names of labels; rendering to PNG and SVG."""
 
 import io
 import re
@@ -30,7 +30,7 @@ STYLE: dict[Any, Any] = {
     "ytick.labelsize": 8,
 }
 
-# Okabe and Ito's colours, apart for every kind of colour vision; the dashes serve black and white.
+# Okabe and Ito's palette, which is colour-blind safe; the dashes are for black-and-white print.
 BLACK, BLUE, ORANGE, GREEN, PINK = "#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 AMBER, SKY, GREY = "#E69F00", "#56B4E9", "#7F7F7F"
 _ON_DARK = {
@@ -40,42 +40,41 @@ _ON_DARK = {
 _COLOURS = tuple(_ON_DARK)  # the strongest first
 _DASHES = ((), (6, 1.5), (2.5, 1.5), (7, 1.5, 1.5, 1.5), (1, 1.2))
 _THINNEST = 1.2  # points
-_HALF = 18  # characters of a long name that stay at each end
+_HALF = 18  # characters of a long name that are kept at each end
 _SYMBOLS = {"learning_rate": "lr", "temperature": "τ", "munchausen_alpha": "α"}
-_SETTING = re.compile(rf"\b({'|'.join(_SYMBOLS)})(?==)")  # in a label that does not fit
+_SETTING = re.compile(rf"\b({'|'.join(_SYMBOLS)})(?==)")  # in a label that is too long
 
 P = ParamSpec("P")
 F = TypeVar("F", Figure, Figure | None)
 
 
 class Look(NamedTuple):
-    """How a label looks, in all figures that show it."""
+    """The style of a label, the same in all figures."""
 
     name: str
-    """What it is called where there is little room."""
+    """Short name of the label."""
     colour: str
     dashes: tuple[float, ...]
-    """Line and gap in turns, in widths of the line; none for a solid line."""
+    """Lengths of dashes and gaps, alternating, in line widths; empty for a solid line."""
     width: float
-    """Of the line, in points."""
+    """Line width in points."""
 
     @property
     def on_dark(self) -> str:
-        """The colour on a dark ground."""
+        """The colour on a dark background."""
         return _ON_DARK[self.colour]
 
     @property
     def line(self) -> dict[str, Any]:
-        """What Matplotlib takes to draw a line."""
+        """Keyword arguments for Matplotlib's ``plot``."""
         dashes = (0, self.dashes) if self.dashes else "solid"
         return {"color": self.colour, "linestyle": dashes, "linewidth": self.width}
 
 
 def looks(labels: Sequence[str]) -> dict[str, Look]:
-    """Return a look for each label; 40 labels differ, the first eight by their colour.
+    """Return a style for each label; the first 40 are distinct, the first eight by colour alone.
 
-    Lines are drawn in this order and get thinner, so that one which lies on another one does not
-    hide it.
+    Later lines are thinner, because they are drawn on top and should not hide earlier ones.
 
     >>> looks(["DQN", "MVI(2)"])["DQN"].colour
     '#0072B2'
@@ -94,7 +93,7 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Return names that fit into a figure; those that would look alike are numbered.
+    """Shorten names to fit into a figure; names that become equal are numbered.
 
     >>> short_names(["DQN", "MVI(2) temperature=0.03 munchausen_alpha=0.9", "x" * 80, "x" * 90])
     ['DQN', 'MVI(2) τ=0.03 α=0.9', 'xxxxxxxxxxxxxxxxxx…xxxxxxxxxxxxxxxxxx (1)',
@@ -108,7 +107,7 @@ def short_names(names: Sequence[str]) -> list[str]:
 
 
 def _short(name: str) -> str:
-    """Return a long name with short settings, then without its middle: its end sets it apart."""
+    """Abbreviate the settings in a long name, then cut its middle: names differ at the end."""
     for shorter in (name, _SETTING.sub(lambda match: _SYMBOLS[match[1]], name)):
         if len(shorter) <= 2 * _HALF + 1:
             return shorter
@@ -116,9 +115,9 @@ def _short(name: str) -> str:
 
 
 def in_style(draw: Callable[P, F]) -> Callable[P, F]:
-    """Let a function draw in the common style, and fix the layout of the figure it returns.
+    """Decorate a drawing function: apply the common style and freeze the layout of the figure.
 
-    The layout would otherwise move a little with every rendering.
+    Otherwise the layout would change slightly with every rendering.
     """
 
     @wraps(draw)
@@ -135,7 +134,7 @@ def in_style(draw: Callable[P, F]) -> Callable[P, F]:
 
 @contextmanager
 def _boxes_for_missing_glyphs() -> Iterator[None]:
-    """Draw what the font lacks as boxes, as docs/reports.md says, without a warning for each."""
+    """Suppress warnings about missing glyphs, which are drawn as boxes (see docs/reports.md)."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         yield
@@ -144,12 +143,12 @@ def _boxes_for_missing_glyphs() -> Iterator[None]:
 def pictures(
     name: str, figure: Figure, suffixes: Iterable[str] = ("png", "svg")
 ) -> dict[str, bytes]:
-    """Return a figure as files by their names."""
+    """Return the files of a figure by name."""
     return {f"{name}.{suffix}": render(figure, suffix) for suffix in suffixes}
 
 
 def render(figure: Figure, suffix: str) -> bytes:
-    """Return a picture as PNG or SVG; same figure, same bytes."""
+    """Render a figure as PNG or SVG; the same figure gives the same bytes."""
     buffer = io.BytesIO()
     metadata = {"Date": None} if suffix == "svg" else {}
     with matplotlib.rc_context(STYLE), _boxes_for_missing_glyphs():

@@ -1,8 +1,8 @@
-"""Families of environments: one table that says all that a family has of its own.
+"""Families of environments: one table of all that is specific to a family.
 
-How its ids are recognised, what to install, which preset it gets, which reference scores it has.
-Reports and the command line's help read it too, so it imports no learning library. An environment's
-own modules are loaded when it is made.
+That is, the pattern of its ids, what to install, its preset and its reference scores. Reports and
+the command line's help read it too, so it imports no learning library. The modules of an
+environment are imported when it is created.
 """
 
 import math
@@ -14,23 +14,23 @@ from mviq.env_families.atari_scores import ATARI_SCORES, Reference
 
 
 class EnvFamily(NamedTuple):
-    """Environments that share their defaults and what has to be installed for them."""
+    """Environments that share a preset and the packages that they need."""
 
     ids: str  # a regular expression for the beginning of its ids
     preset: str
-    extra: str = ""  # of mviq, to be installed
-    modules: Mapping[str, str] = {}  # that the extra installs, with the distributions they are from
-    package: str = ""  # in which the environments are, as Gymnasium's registry has it
+    extra: str = ""  # the extra of mviq to install
+    modules: Mapping[str, str] = {}  # required modules, and the distributions that have them
+    package: str = ""  # of the entry points in Gymnasium's registry
     plugin: bool = False  # whether Gymnasium knows the ids only once the package is imported
-    references: Mapping[str, Reference] = {}  # scores of random and of human play by game
-    affixes: str = ""  # a regular expression for what an id has besides the game
+    references: Mapping[str, Reference] = {}  # random and human scores by game
+    affixes: str = ""  # a regular expression for the parts of an id besides the game
     returns: tuple[float, float] = (
         -math.inf,
         math.inf,
-    )  # of an episode
+    )  # lowest and highest of an episode
 
     def game(self, env_id: str) -> str:
-        """Return the game of an id as ``references`` names it."""
+        """Return the name of an id's game in ``references``."""
         return re.sub(self.affixes, "", env_id)
 
 
@@ -41,8 +41,8 @@ MINATAR_GAMES = {
     "Seaquest": "seaquest",
     "SpaceInvaders": "space_invaders",
 }
-# The games have no limit but Freeway, 2500 steps. In Seaquest an agent that hides is safe for long:
-# with Atari's limit of 27 000 steps most of a study would be spent on watching such agents.
+# Only Freeway has a time limit, 2500 steps. In Seaquest an agent that hides survives for long:
+# with Atari's limit of 27 000 steps such episodes would take most of the time of a study.
 STEP_LIMIT = 5_000
 MINATAR = EnvFamily(
     "MinAtar/",
@@ -76,11 +76,11 @@ FAMILIES = (
     EnvFamily(r"MountainCar-v0$", "general", returns=(-200.0, 0.0)),
     *(BOX2D, MINATAR, ATARI, OTHER),
 )
-"""The first whose expression matches an id is the family of the environment."""
+"""The family of an environment is the first one whose ``ids`` match."""
 
 
 def register_minatar() -> None:
-    """Make the five games known to Gymnasium; doing so again changes nothing."""
+    """Register the five games with Gymnasium; a second call is a no-op."""
     import gymnasium as gym
 
     for name, game in MINATAR_GAMES.items():

@@ -3,7 +3,7 @@
 Random play: Mnih et al. (2015), Human-level control through deep reinforcement learning. A
 professional human tester: Wang et al. (2016), Dueling Network Architectures for Deep Reinforcement
 Learning. Taken from the table of DQN Zoo (``dqn_zoo/atari_data.py``) and compared, entry by entry,
-with the table of the Agent57 and MuZero papers as rliable's notebook has it: of 114 numbers one
+with the table of the Agent57 and MuZero papers in rliable's notebook: of 114 numbers one
 differs, the random score of Video Pinball, which is 0 there; Mnih et al. measured 16256.9.
 """
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Reference(NamedTuple):
-    """What no skill and good skill score in a task."""
+    """The scores of random and of human play."""
 
     random: float
     human: float

@@ -1,4 +1,4 @@
-"""Which actions are available, as a part of the observation."""
+"""A wrapper that adds action masks to the observations."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ KEY = "action_mask"
 
 
 class ActionMasks(gym.Wrapper[Any, Any, Any, Any]):
-    """Adds the mask of the available actions to the observations, where agents look for it.
+    """Adds the mask of the available actions to the observations, where agents expect it.
 
     The mask comes from the environment's method ``action_masks()``, as in sb3-contrib, or from
     ``info["action_mask"]``, as in Gymnasium's Taxi. Observations become dictionaries with the
-    parts ``observation`` (or those of the environment, if it has parts) and ``action_mask``; since
-    they hold the mask, it is replayed, evaluated and resumed like the rest.
+    keys ``observation`` (or those of the environment, if it has a ``Dict`` space) and
+    ``action_mask``; so replay buffers, evaluation and checkpoints include the mask.
 
     >>> env = ActionMasks(gym.make("Taxi-v4"))
     >>> env.reset(seed=0)[0]["action_mask"]
@@ -52,7 +52,7 @@ class ActionMasks(gym.Wrapper[Any, Any, Any, Any]):
                 f"{self.env} has neither a method action_masks() nor info['action_mask']"
             )
         mask = np.asarray(mask, np.int8)
-        if not mask.any():  # as at the end of a game: then it does not matter
+        if not mask.any():  # as at the end of a game, where it does not matter
             mask = np.ones_like(mask)
         parts = observation if self._has_parts else {"observation": observation}
         return {**parts, KEY: mask}

@@ -1,4 +1,4 @@
-"""Atari by two protocols, and ale-py's own vectoriser as a Stable-Baselines3 ``VecEnv``."""
+"""Atari with two protocols, and ale-py's vector environment as a Stable-Baselines3 ``VecEnv``."""
 
 import time
 from collections.abc import Sequence
@@ -29,25 +29,25 @@ MOST_FRAMES = 108_000  # half an hour of play
 
 @dataclass(frozen=True)
 class Protocol:
-    """What an Atari agent is given and asked for; all use 84×84 grey, 4 stacked, skip 4."""
+    """The setup of Atari games; all use 84×84 greyscale frames, a stack of 4 and frame skip 4."""
 
     sticky: float
     """Probability that the emulator repeats the last action."""
     life_loss: bool
-    """A lost life ends the episode."""
+    """Whether a lost life ends the episode."""
     noops: int
-    """At most so many random no-ops begin a game."""
+    """Maximum number of random no-ops at the start of a game."""
     fire: bool
-    """A game that waits for FIRE gets it."""
+    """Whether to press FIRE at the start of a game that waits for it."""
     clip_reward: bool = True
-    """The reward is its sign; the score in ``info["episode"]`` is not."""
+    """Whether rewards are clipped to their sign; the score in ``info["episode"]`` is not."""
 
 
 PROTOCOLS = {
     "sb3": Protocol(sticky=0.0, life_loss=True, noops=30, fire=True),
     "machado": Protocol(sticky=0.25, life_loss=False, noops=0, fire=False),
 }
-"""``sb3``: Mnih et al. (2015) as Stable-Baselines3 has it; ``machado``: Machado et al. (2018)."""
+"""``sb3``: Mnih et al. (2015) as in Stable-Baselines3; ``machado``: Machado et al. (2018)."""
 
 
 def make_atari(
@@ -60,10 +60,10 @@ def make_atari(
 ) -> VecEnv:
     """Return Atari environments with observations (4, 84, 84).
 
-    ``vector`` is ale-py's C++ vectoriser. It is the faster one, but it cannot begin a new
+    ``vector`` is ale-py's C++ vector environment. It is faster, but it cannot begin a new
     episode after a lost life as Stable-Baselines3's ``wrappers`` do (no-op, FIRE, blank stack),
-    so ``auto`` takes it for protocols without life loss. ``overlap`` is ``vector``, and lets an
-    agent learn while the emulators work.
+    so ``auto`` uses it only for protocols without life loss. ``overlap`` is ``vector``, and
+    lets agents learn while the emulators run.
     """
     import ale_py
 
@@ -85,7 +85,7 @@ def _wrapped(game: str, n_envs: int, protocol: Protocol, **options: Any) -> VecE
         n_envs,
         env_kwargs={
             "frameskip": 1,
-            "repeat_action_probability": 0.0,  # below, where its state can be read
+            "repeat_action_probability": 0.0,  # StickyActionEnv instead, whose state is readable
             "max_num_frames_per_episode": MOST_FRAMES,
             **options,
         },
@@ -95,7 +95,7 @@ def _wrapped(game: str, n_envs: int, protocol: Protocol, **options: Any) -> VecE
 
 
 def _id_of(game: str) -> str:
-    """Return the id of a game; TicTacToe3D shows that it cannot be made of the ROM's name."""
+    """Look up the id of a game; TicTacToe3D's, for one, does not follow from its ROM name."""
     current = (spec for spec in gym.registry.values() if spec.namespace == "ALE")
     return next(spec.id for spec in current if spec.kwargs["game"] == game)
 
@@ -119,9 +119,9 @@ class AtariVecEnv(VecEnv):
     """ale-py's ``AtariVectorEnv`` with the interface of Stable-Baselines3.
 
     A finished game's unclipped score is in ``info["episode"]``, as from a ``Monitor``. A lost
-    life, where the protocol counts it, ends the episode but not the game: the frames go on.
+    life, if the protocol has life loss, ends the episode but not the game, which is not reset.
 
-    :param overlaps: whether agents of ours learn while the emulators work, see ``Actor``
+    :param overlaps: whether mviq's agents learn while the emulators run, see ``Actor``
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class AtariVecEnv(VecEnv):
         return observations, rewards.astype(np.float32), dones, infos
 
     def _summary(self, i: int) -> dict[str, Any]:
-        """Return what a ``Monitor`` says about the game just over, and begin to count again."""
+        """Return the ``Monitor`` summary of a finished game, and reset the counters."""
         elapsed = round(time.time() - self._begun, 6)
         summary = {"r": float(self._score[i]), "l": int(self._length[i]), "t": elapsed}
         self._score[i] = self._length[i] = 0
@@ -202,23 +202,23 @@ class AtariVecEnv(VecEnv):
         self.games.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """Return an attribute of ours for every game: they have no environment of their own."""
+        """Return an attribute of this object for every game: there are no single environments."""
         return [getattr(self, attr_name) for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Refuse: the games live in C++."""
+        """Raise ``NotImplementedError``: the games are C++ objects."""
         raise NotImplementedError("the games of AtariVecEnv have no attributes to set")
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Refuse: the games live in C++."""
+        """Raise ``NotImplementedError``: the games are C++ objects."""
         raise NotImplementedError("the games of AtariVecEnv have no methods to call")
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        """Return True for a ``Monitor``, whose work is done here, and False for others."""
+        """Return True for ``Monitor``, which this class replaces, and False for other wrappers."""
         return [wrapper_class.__name__ == "Monitor" for _ in self._get_indices(indices)]
 
     def get_images(self) -> Sequence[Array | None]:
-        """Return the newest frame of every game, which is grey, as a picture."""
+        """Return the latest frame of every game, which is greyscale, as an RGB image."""
         return [np.repeat(stack[-1][..., None], 3, -1) for stack in self._seen]

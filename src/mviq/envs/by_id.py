@@ -29,15 +29,15 @@ def make(
     """Return environments as a Stable-Baselines3 ``VecEnv`` that records episode returns.
 
     :param env_id: CartPole-v1, MinAtar/Breakout-v1, ALE/Pong-v5, module:MyEnv-v0, …
-    :param n_envs: how many, all independent
+    :param n_envs: number of independent environments
     :param seed: environment i is seeded with seed + i
     :param protocol: for Atari: sb3 (life loss, clipped reward, no sticky actions; the default) or
         machado (sticky actions 0.25, full games, clipped reward)
-    :param evaluation: for Atari: full games and raw scores, otherwise by the protocol
+    :param evaluation: for Atari: full games and unclipped rewards, otherwise as in the protocol
     :param backend: for Atari: vector (ale-py's C++), overlap (the same, and agents learn while it
-        works), wrappers (Stable-Baselines3's Python), or auto, the faster of vector and wrappers
+        runs), wrappers (Stable-Baselines3's Python), or auto, the faster of vector and wrappers
         that can follow the protocol
-    :param wrappers: put around each environment, the first one innermost; not for Atari
+    :param wrappers: applied to each environment, the first one innermost; not for Atari
     :param options: passed on to the environment, such as ``render_mode="rgb_array"``
 
     >>> env = make("CartPole-v1", 2, seed=0)
@@ -52,8 +52,8 @@ def make(
     if game is None:
         if protocol is not None or backend != "auto":
             raise ValueError(f"protocol and backend are for Atari; {env_id} is another environment")
-        # Made here and not by Stable-Baselines3, which makes every environment ready to be drawn:
-        # LunarLander takes seven times as long then.
+        # Not created by Stable-Baselines3 from the id, since it sets render_mode="rgb_array",
+        # with which LunarLander takes seven times as long.
         return make_vec_env(partial(_wrapped, env_id, wrappers, **options), n_envs, seed=seed)
     if wrappers:
         raise ValueError(f"wrappers are not for Atari, which follows a protocol; got {env_id}")

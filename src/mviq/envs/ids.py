@@ -32,7 +32,7 @@ def _can_be_made(name: str) -> bool:
 
 
 def game_of(env_id: str) -> str | None:
-    """Return the ROM's name of an Atari id, None for other ids.
+    """Return the ROM name of an Atari id, None for other ids.
 
     >>> game_of("ALE/SpaceInvaders-v5"), game_of("BreakoutNoFrameskip-v4"), game_of("CartPole-v1")
     ('space_invaders', 'breakout', None)
@@ -45,7 +45,7 @@ def game_of(env_id: str) -> str | None:
 
 
 def check_known(env_id: Any) -> None:
-    """Say which names are close, and what to install, if there is no such environment."""
+    """Raise a ``ValueError`` for an unknown id, with similar ids and what to install."""
     if not isinstance(env_id, str) or not env_id:
         raise ValueError(f"env_id must be a Gymnasium id such as 'CartPole-v1', got {env_id!r}")
     module, _, name = env_id.rpartition(":")
@@ -66,19 +66,19 @@ def check_known(env_id: Any) -> None:
 
 
 def import_for(module: str, path: str) -> ModuleType:
-    """Return the module of a path such as module:Env-v0, or say that it is not there."""
+    """Import and return the module of a path such as module:Env-v0, or raise ``ValueError``."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         missing = f"there is no module {error.name!r}, which {path!r} needs"
         raise ValueError(f"{missing}: install it, or name its directory in PYTHONPATH") from error
-    except Exception as error:  # whatever the module does wrong, or a name such as ".relative"
+    except Exception as error:  # any error in the module, or a name such as ".relative"
         said = f"{module!r} cannot be imported, which {path!r} needs"
         raise ValueError(f"{said}: {type(error).__name__} {one_line(error)}") from error
 
 
 def _closest(wanted: str, known: list[str]) -> list[str]:
-    """Return the nearest names, each in its newest version; the namespace may be wrong."""
+    """Return the most similar ids, each in its newest version; the namespace may differ."""
     newest: dict[str, str] = {}
     for env_id in known:
         spec = gym.registry[env_id]
@@ -92,7 +92,7 @@ def _closest(wanted: str, known: list[str]) -> list[str]:
 
 
 def _likeness(one: str, other: str) -> float:
-    """Return how similar two names are, with their namespaces or without, from 0 to 1."""
+    """Return the similarity of two names, with or without their namespaces, from 0 to 1."""
     pairs = (one, other), (one.rpartition("/")[2], other.rpartition("/")[2])
     return max(difflib.SequenceMatcher(None, a.lower(), b.lower()).ratio() for a, b in pairs)
 
@@ -107,7 +107,7 @@ def _version(env_id: str) -> int:
 
 
 def _registered_as(spec: Any) -> EnvFamily:
-    """Return the family of a registered environment by where its code is, whatever its id."""
+    """Return the family of a registered environment by its entry point, whatever its id."""
     code = str(spec.entry_point)
     owners = (family for family in FAMILIES if family.package and code.startswith(family.package))
     return next(owners, OTHER)

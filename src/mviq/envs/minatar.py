@@ -1,7 +1,7 @@
 """MinAtar's five games as Gymnasium environments (Young and Tian, 2019).
 
-``MinAtar/<Game>-v1`` has the game's own minimal set of actions, as MinAtar's environment of that
-name. Observations are 0 or 1, the channels first, as convolutions want them.
+``MinAtar/<Game>-v1`` has the game's minimal action set, as MinAtar's own environment of that name.
+Observations are 0 or 1, with channels first, as convolutions expect them.
 """
 
 import signal
@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 Observation = NDArray[np.uint8]
 
-CELL = 16  # pixels of a rendered cell
+CELL = 16  # pixels a side of a rendered cell
 
 
 @contextmanager
 def _interrupts_deferred() -> Iterator[None]:
-    """Let Ctrl-C wait until the end of the block: MinAtar catches everything while it imports."""
+    """Defer Ctrl-C to the end of the block: MinAtar catches all exceptions of its imports."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -92,7 +92,7 @@ class MinAtarEnv(gym.Env[Observation, np.int64]):
         return np.ascontiguousarray(state).view(np.uint8)
 
     def render(self) -> Observation | None:
-        """Return the board as an RGB picture, each channel in its own colour."""
+        """Return the board as an RGB image, each channel in its own colour."""
         if self.render_mode is None:
             return None
         state = self._observe()

@@ -1,1 +1,1 @@
-"""The paper, made checkable: its statements as numbers and its figures as commands."""
+"""Reproduction of the paper: numerical checks of its statements, and its figures and tables."""

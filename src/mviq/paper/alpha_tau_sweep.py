@@ -1,7 +1,7 @@
 """The sweep of α and τ: which pair is best for MVI(2) on Asterix and on Seaquest.
 
-That one point is the best means that it is above the best of all others. That one is known by the
-same scores, so the interval of the lead is wide enough for a comparison with every one of them
+The paper's point is the best if it is above the best of all others. That rival is selected by the
+same scores, so the interval of the difference is corrected for a comparison with every other point
 (Bonferroni).
 """
 
@@ -64,8 +64,8 @@ def labels_of_points(data: StudyData) -> dict[Point, str]:
 def picked(averages: Mapping[Point, Floats]) -> list[Point]:
     """Return the point with the highest mean over games, of those with α > 0 and with α = 0.
 
-    It is the mean of time averages, which vary less than last scores. In each game, 1 is the
-    highest of any point, since a return of 5 means something else in another game.
+    The scores are time averages, which vary less than final scores, divided by the highest of any
+    point in the same game, since returns of different games are not comparable.
 
     >>> picked({(0.9, 1.0): np.array([4.0, 9.0]), (0.0, 1.0): np.array([2.0, 10.0])})
     [(0.9, 1.0), (0.0, 1.0)]
@@ -118,6 +118,6 @@ def _best(env: str, scores: dict[Point, Floats]) -> Finding:
     rival = max(others, key=lambda point: others[point])
     lead = difference(scores[CHOSEN], scores[rival], level=1 - 0.05 / len(others))
     place = f"α = {rival[0]:g}, τ = {rival[1]:g}"
-    # Two seeds that happen to score the same say nothing of how much seeds vary.
+    # Two seeds that happen to score the same say nothing about the variance between seeds.
     holds = None if lead.without_width else above(lead)
     return Finding(claim, env, f"against the best other, {place}: {in_words(lead)}", holds)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mviq.paper import experiments
 from mviq.paper.experiments import Experiment
 
-if TYPE_CHECKING:  # the list must not cost the seconds that torch and Matplotlib take to import
+if TYPE_CHECKING:  # importing torch and Matplotlib takes seconds, too long for a list
     from mviq.paper.reproduction import Reproduction
 
 
@@ -20,10 +20,10 @@ class Artefact:
     shows: str
     claim: str
     maker: str
-    """Module and function that draw it, of nothing or of the runs of its experiment."""
+    """``module:function`` that draws it, from the study data of its experiment if it has one."""
     experiment: Experiment | None = None
     minutes: int = 0
-    """What it takes without an experiment; 0 for less than one."""
+    """Run time without an experiment; 0 for less than a minute."""
 
     def make(self, *data: Any) -> "Reproduction":
         """Compute and draw it; an artefact with an experiment needs the data of its study."""
@@ -126,4 +126,4 @@ _ALL = (
     ),
 )
 ARTEFACTS = {artefact.name: artefact for artefact in _ALL}
-"""Theorems 1 to 4 and the appendix are ``mviq verify``."""
+"""All artefacts by name; ``mviq verify`` checks Theorems 1 to 4 and the appendix."""

@@ -1,8 +1,8 @@
-"""The paper's experiments as studies, each at several scales: the data, and nothing but the data.
+"""The paper's experiments as studies, each at several scales: only data, no code that runs them.
 
-``full`` is the paper's own scale; ``smoke`` is there to see that everything works; ``night`` is
-the paper's protocol on MinAtar, for a night on a small machine. Where the paper is silent the
-choice is ours and said here.
+``full`` is the paper's own scale; ``smoke`` only tests that everything works; ``night`` is the
+paper's protocol on MinAtar, for a night on a small machine. Where the paper does not state a
+setting, the choice is ours and noted here.
 """
 
 import math
@@ -29,20 +29,20 @@ GAMES = (
     *("PrivateEye", "Qbert", "Riverraid", "RoadRunner", "Seaquest", "SpaceInvaders"),
     *("UpNDown", "WizardOfWor"),
 )
-"""The paper does not list its 35 games. Ours: the 26 of Atari 100k (Kaiser et al. 2020), among
-which are all that the paper names, and nine more of the first 49 (Mnih et al. 2015)."""
+"""The paper does not list its 35 games. Ours: the 26 of Atari 100k (Kaiser et al. 2020), which
+include all that the paper names, and nine more of the first 49 (Mnih et al. 2015)."""
 
 M_VI, TSALLIS_VI = "M-VI", "Tsallis-VI"
 TUNED = {
     "mvi": {"temperature": 0.03, "munchausen_alpha": 0.5},
     "tsallis-vi": {"temperature": 0.03},
 }
-"""The best of the sweep at night, docs/results.md."""
+"""The best settings of the ``night`` sweep, see docs/results.md."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A study of the paper: what all scales share, and what each has of its own."""
+    """A study of the paper: the settings that all scales share, and those of each scale."""
 
     name: str
     common: Mapping[str, Any]
@@ -51,7 +51,7 @@ class Experiment:
     """What a reader must know about a scale."""
 
     def at(self, scale: StudyScale) -> dict[str, Any]:
-        """Return the study at a scale, as a study file has it."""
+        """Return the study at a scale, in the form of a study file."""
         if scale not in self.scales:
             raise ValueError(f"--scale must be one of {', '.join(self.scales)}, got {scale!r}")
         own = self.scales[scale]
@@ -59,7 +59,7 @@ class Experiment:
         return {"name": f"{self.name}-{scale}", **self.common, **own, "settings": settings}
 
     def stand_in(self, scale: StudyScale) -> str:
-        """Say it where a scale has other environments than the paper.
+        """Return a note if a scale replaces Atari by MinAtar, else an empty string.
 
         >>> ATARI_COMPARISON.stand_in("small"), ATARI_COMPARISON.stand_in("full")
         ('on MinAtar in the place of Atari', '')
@@ -90,7 +90,7 @@ def _classic_control(
     remark: str = "",
     **more: str,
 ) -> Experiment:
-    """Return a study on CartPole or Acrobot, which differ in little but their seeds."""
+    """Return a study on CartPole or Acrobot, which share most settings."""
     return Experiment(
         name,
         common={
@@ -241,7 +241,7 @@ SWEEP = Experiment(
                 "munchausen_alpha": [0.0, 0.5, 0.9, 0.99],
                 "temperature": [0.01, 0.03, 0.1, 1.0, 10.0],
             },
-            "seeds": [1000, 1001],  # not those of the comparison, which uses the best
+            "seeds": [1000, 1001],  # not those of the comparison, which uses the best point
             "settings": {"total_steps": 200_000, "eval_every": 10_000},
         },
         "full": {

@@ -41,13 +41,13 @@ def of_panel(curves: Iterable[FamilyCurve], panel: str) -> list[FamilyCurve]:
 
 
 def points(curves: Iterable[FamilyCurve], panel: str) -> tuple[Floats, Floats]:
-    """Return x and y of all curves of one panel, joined: those of a panel with one point per q."""
+    """Return x and y of all curves of one panel, concatenated; for panels with one point per q."""
     chosen = of_panel(curves, panel)
     return np.concatenate([c.x for c in chosen]), np.concatenate([c.y for c in chosen])
 
 
 def two_rows(upper: str, lower: str) -> tuple[Figure, list[Axes], list[Axes]]:
-    """Return a figure, as wide as a page, of two titled rows of three panels, and the panels."""
+    """Return a page-wide figure with two titled rows of three panels, and the two rows."""
     figure = Figure(figsize=(10, 6.6), layout=ConstrainedLayoutEngine(wspace=0.06))
     rows = []
     for half, title in zip(
@@ -65,7 +65,7 @@ def draw_family(axes: Axes, curves: Iterable[FamilyCurve], panel: str) -> None:
 
 
 def draw_points(axes: Axes, curves: Sequence[FamilyCurve], labels: Mapping[str, str]) -> None:
-    """Draw one or two panels of points into one pair of axes, under the labels they get there."""
+    """Draw the points of one or two panels into the same axes, with these legend labels."""
     for (panel, label), line, colour in zip(
         labels.items(), ("o-", "s--"), (BLUE, ORANGE), strict=False
     ):

@@ -75,7 +75,7 @@ def compute() -> list[FamilyCurve]:
 
 
 def _exponential_up_to_its_pole(q: int) -> FamilyCurve:
-    # exp_q is infinite from x = 1/(q−1) on: points chosen by their height follow it up the pole.
+    # exp_q has a pole at x = 1/(q−1): points spaced by height follow the curve up to it.
     heights = _grid(1, 8, 401)
     x = torch.cat([_grid(-3, 0, 301)[:-1], log_q_physics(heights, q)])
     return curve("exp_physics", q, x, exp_q_physics(x, q))
@@ -90,9 +90,9 @@ def _actions() -> Tensor:
 
 
 def findings(curves: Sequence[FamilyCurve]) -> list[Finding]:
-    """Test each claim of the caption wherever it could hold: both conventions, both halves."""
+    """Test each claim of the caption in both conventions and on both sides of x = 1 or x = 0."""
     above, below = _grid(1, 3, 201)[1:], _grid(0, 1, 201)[1:-1]
-    # All five are finite below the nearest pole, 1/4, and positive above the nearest zero, −1/4.
+    # All exp_q are finite below the nearest pole, 1/4, and positive above the nearest zero, −1/4.
     left, right = _grid(-0.25, 0, 201)[1:-1], _grid(0, 0.25, 201)[1:-1]
     return [
         _standard_at_one(),
@@ -110,7 +110,7 @@ def findings(curves: Sequence[FamilyCurve]) -> list[Finding]:
 
 
 def _monotone(claim: str, where: str, function: Deformed, x: Tensor, sign: int) -> Finding:
-    """Say at how many points of a grid the slope moves in one direction at each step of q."""
+    """Test that the slope rises (or falls) at every step of q, at all points of a grid."""
     slopes = torch.stack([slope(function, x, q) for q in INDICES])
     moving = (sign * slopes.diff(dim=0) > 0).all(0)
     middle = len(x) // 2
@@ -178,7 +178,7 @@ _EXP_TITLE = {
     "physics": r"$\exp_q x=[1+(1-q)x]_+^{1/(1-q)}$",
     "mviq": r"$\exp_q x=[1+(q-1)x]_+^{1/(q-1)}$",
 }
-# Where the caption's claim holds, said where there is room: text, x, y.
+# Notes on where the caption's claim holds, placed where there is room: text, x, y.
 _LOG_NOTE = {
     "physics": ("flatter with $q$\nfor $x>1$", 2.2, 1.7),
     "mviq": ("flatter with $q$\nfor $x<1$", 0.55, 0.75),

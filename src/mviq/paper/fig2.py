@@ -68,7 +68,7 @@ def actions(reach: float = 4, count: int = ACTIONS) -> Tensor:
 
 
 def boltzmann(axis: Tensor) -> Tensor:
-    """Return the policy with two modes on an action axis: the softmax of its own logarithm."""
+    """Return the bimodal input on an action axis: a Boltzmann policy of its own logarithm."""
     modes = [weight * gaussian(axis, mean, deviation) for weight, mean, deviation in MIXTURE]
     return _normalised(torch.stack(modes).sum(0))
 
@@ -180,7 +180,7 @@ def _large_ratios_cost_more(curves: Sequence[FamilyCurve]) -> Finding:
 
 
 def _covers(where: str, curves: Sequence[FamilyCurve], panel: str) -> Finding:
-    """Test covering by its meaning: the Gaussian nearest to two modes is wider than under KL."""
+    """Test whether the Gaussian nearest to the bimodal input is wider than under KL."""
     _, widths = points(curves, panel)
     measured = (
         "width of the Gaussian nearest to two modes: "
@@ -230,7 +230,7 @@ def temperature_that_keeps(values: Tensor, size: int) -> float:
 
 
 def _same_support(values: Tensor, temperature: float, name: str) -> Finding:
-    """Compare the support of sparsemax at some temperature with that of the large q."""
+    """Compare the support of sparsemax at a temperature with that of the large q."""
     wanted = support(values, LARGE, TEMPERATURE)
     reached = support(values, MODERATE, temperature)
     common, others = int((reached & wanted).sum()), int((reached & ~wanted).sum())
@@ -275,7 +275,7 @@ def _draw_policy(axes: Axes, curves: Sequence[FamilyCurve], panel: str, setting:
     label = f"Tsallis policy: {kept.sum()} of {len(kept)} actions"
     axes.fill_between(given.x, given.y, 1e-9, color="0.82", label="input: a Boltzmann policy")
     axes.vlines(x, 1e-9, y, color=BLUE, linewidth=1 if few else 0.6)
-    axes.plot([], [], color=BLUE, linewidth=3, label=label)  # the hairlines are too thin a key
+    axes.plot([], [], color=BLUE, linewidth=3, label=label)  # hairlines are too thin for a legend
     if few:
         axes.plot(x, y, "o", color=BLUE, markersize=4)
         for action, probability in zip(x, y, strict=True):

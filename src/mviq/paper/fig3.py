@@ -1,7 +1,7 @@
 """Figure 3: MVI(q) on CartPole-v1; the action gap minus ln_q π, and the residual R_q.
 
 The paper's claims: the difference settles, around −0.5; the residual grows with q, jumps from 4 to
-5 and is negligible at 2. What that means in numbers is ours, and printed with the figure.
+5 and is negligible at 2. The numerical criteria are ours and printed with the figure.
 """
 
 from dataclasses import replace
@@ -75,7 +75,7 @@ def _settles(results: Learning) -> list[Finding]:
 
 
 def _quarter(results: Learning, label: str, number: int) -> Floats:
-    """Return each seed's mean over a quarter of its steps, as scores of one task."""
+    """Return each seed's mean over a quarter of its steps, shape (seeds, 1)."""
     curves, steps = results.of(label, results.envs[0]), results.curves[label].steps
     last = steps[-1] * np.array([number, number + 1]) / 4
     inside = (steps > last[0]) & (steps <= last[1])
@@ -101,7 +101,7 @@ def _jumps(results: Learning) -> Finding:
 
 
 def _negligible(results: Learning) -> Finding:
-    """Compare the residual of q = 2 with a share of the largest, without dividing by that."""
+    """Compare the residual at q = 2 with a tenth of that at q = 5, without dividing by it."""
     least, largest = results.area("q=2"), results.area("q=5")
     below = interval(lambda x, y: NEGLIGIBLE * mean(y) - mean(x), least, largest)
     measured = f"on average {in_words(interval(mean, least))}, at q = 5 {mean(largest):.3g}"

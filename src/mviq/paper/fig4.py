@@ -1,7 +1,7 @@
-"""Figures 4 and 7: learning curves of MVI(2) against M-VI, and all others, on Atari.
+"""Figures 4 and 7: Atari learning curves of MVI(2) and M-VI, and of all algorithms.
 
-Figure 4 of the paper shows the games with the largest improvements. So does this one, and says so:
-games chosen for their result say nothing on the average, which Figure 7 shows with all games.
+Like the paper's Figure 4, ours shows the games with the largest improvements, and says so: games
+selected by their result say nothing about the average. Figure 7 shows all games.
 """
 
 import numpy as np

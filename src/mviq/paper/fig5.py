@@ -1,8 +1,8 @@
 """Figure 5: percent improvement of MVI(2) over M-VI and over Tsallis-VI, game by game.
 
-The paper's formula divides by the baseline's score, which says nothing where that is near zero;
-the table has the safe version beside it, where reference scores exist. A game without a number is
-neither drawn nor counted, but named.
+The paper's formula divides by the baseline's score, which is meaningless where that is near zero;
+the table also has the improvement relative to reference scores, where they exist. A game without
+a value is neither drawn nor counted, but listed in the settings.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ from mviq.reports.statistics import (
 
 BASELINES = (M_VI, TSALLIS_VI)
 LARGE, DOUBLE, EQUAL = 150.0, 50.0, 20.0
-"""Percent above which an improvement is large, about a doubling, or one at all."""
+"""Percent above which an improvement is large, about double, or counted at all."""
 LINEAR = 100.0
 """Percent up to which the axis is linear; it is logarithmic beyond."""
 SETTINGS = (
@@ -42,7 +42,7 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class GameImprovements:
-    """The improvement over a baseline in the games where it is a number."""
+    """The improvement over a baseline in the games where it is defined."""
 
     baseline: str
     games: tuple[str, ...]
@@ -77,13 +77,13 @@ def _panel(over: GameImprovements) -> Panel:
         (series,),
         "bars",
         reference=0.0,
-        limits=(2 * low, 2 * high),  # longer intervals are cut by the frame
+        limits=(2 * low, 2 * high),  # longer intervals are clipped
         linear_below=LINEAR,
     )
 
 
 def short(name: str) -> str:
-    """Return a name without what all Atari games share; another kind of game stays recognisable.
+    """Return the name of an Atari game without prefix and version, and any other name unchanged.
 
     >>> short("ALE/Pong-v5"), short("MinAtar/Asterix-v1")
     ('Pong', 'MinAtar/Asterix-v1')
@@ -99,7 +99,7 @@ def _improvement(results: Learning, baseline: str) -> GameImprovements:
     ours, theirs = ours[:, known], theirs[:, known]
     games = tuple(env for env, is_known in zip(results.envs, known, strict=True) if is_known)
     left_out = [env for env in results.envs if env not in games]
-    # Some resample of several seeds has a baseline of zero, so that the formula has no value.
+    # Several seeds but no interval: a bootstrap resample has a baseline of zero, and no value.
     enough = np.minimum(*((~np.isnan(own)).sum(axis=0) for own in (ours, theirs))) > 1
     unsure = [games[i] for i in np.flatnonzero(np.isnan(percent.low) & enough)]
     notes = (
@@ -171,7 +171,7 @@ def _share(
         return Finding(claim, where, "no game has a number", None)
 
     def estimator(new: Floats, old: Floats) -> Floats:
-        # The floor: where seeds drawn again have a baseline of zero, the sign still counts.
+        # With the floor, a bootstrap resample with a baseline of zero still counts by its sign.
         return of_percent(percent_improvement(new, old, floor=1e-9))
 
     share = interval(estimator, *unitless(over.ours, over.theirs), bounds=bounds)

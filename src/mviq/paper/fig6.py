@@ -1,6 +1,6 @@
 """Figure 6: left, the action gap against a naive q-logarithm; right, several q on Acrobot-v1.
 
-A run that diverges keeps its last value; how many did stands among the settings.
+A run that diverges keeps its last value; the settings list how many did.
 """
 
 import numpy as np
@@ -22,9 +22,9 @@ from mviq.reports.reading import StudyData
 from mviq.reports.statistics import Interval, interval, mean
 
 FLAT = 25.0
-"""A CartPole agent whose return changes by less than this, of 500, has not learnt."""
+"""A CartPole agent whose return (at most 500) changes by less than this has not learnt."""
 LEARNT = 50.0
-"""An Acrobot agent that gains less than this return, of 400, has not learnt."""
+"""An Acrobot agent whose return (a range of about 400) gains less than this has not learnt."""
 END = "end of learning: the last tenth of the evaluations"
 SETTINGS = ("mean over seeds of the greedy raw return, ribbon the 95 % interval",)
 
@@ -45,7 +45,7 @@ def left(data: StudyData) -> Reproduction:
 
 
 def right(data: StudyData) -> Reproduction:
-    """Draw the learning curves and the last returns of every q, with their intervals."""
+    """Draw the learning curves and the final returns of every q, with their intervals."""
     results = learning(data)
     gains = {label: _gain(results, label) for label in results.curves}
     findings = [

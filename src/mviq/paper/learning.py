@@ -1,6 +1,6 @@
-"""What the runs of a study measured: curves on one grid, last scores, and differences that count.
+"""Results of the runs of a study: curves on one grid, final scores, and tests of differences.
 
-A difference counts as decided when its 95 % interval says so, not when its estimate does.
+A difference is decided by its 95 % interval, not by its estimate.
 """
 
 import math
@@ -33,7 +33,7 @@ from mviq.runs.records import final_score
 
 @dataclass(frozen=True)
 class Learning:
-    """One metric along all runs of a study, ``(seeds, environments, points)`` for each label."""
+    """One metric of all runs of a study, ``(seeds, environments, points)`` for each label."""
 
     metric: str
     envs: tuple[str, ...]
@@ -45,7 +45,7 @@ class Learning:
         return np.asarray(self.curves[label].curves[:, self.envs.index(env)])
 
     def last(self, label: str) -> Floats:
-        """Return the last scores ``(seeds, environments)``, which reports call final."""
+        """Return the final scores ``(seeds, environments)``, as in reports."""
         return final_score(self.curves[label].curves)
 
     def area(self, label: str) -> Floats:
@@ -57,7 +57,7 @@ class Learning:
 def learning(data: StudyData, metric: str = "eval", which: Which = "ended") -> Learning:
     """Read a metric of a study; missing and unfinished runs are listed in the notes.
 
-    A label of which nothing is known, because all its runs diverged too early, keeps its place.
+    A label whose runs all diverged before the first measurement is kept, with NaN.
     """
     read = [(run, run.whole_curve(metric)) for run in data.runs if counts(run, which)]
     records = {
@@ -115,11 +115,11 @@ def difference(new: Floats, old: Floats, level: float = 0.95) -> Interval:
 
 
 def more_often(new: Floats, old: Floats) -> Interval:
-    """Return how likely a run of ``new`` is above one of ``old``, with its interval.
+    """Return the probability that a run of ``new`` scores above one of ``old``, with its interval.
 
-    With so few runs that chance alone puts all of them on one side in more than 5 % of their
-    orders, two-sided, nothing can be decided, and the interval is all that a probability can be:
-    so it is with three seeds of each in one task, not in two.
+    If even a complete separation of the runs has a two-sided permutation p-value above 5 %, there
+    are too few runs to decide anything, and the interval is [0, 1]. This is so for three seeds of
+    each in one task, but not in two.
 
     >>> high, low = np.array([[4.0], [5.0], [6.0]]), np.array([[1.0], [2.0], [3.0]])
     >>> in_words(more_often(high, low)), in_words(more_often(high.repeat(2, 1), low.repeat(2, 1)))
@@ -134,10 +134,10 @@ def more_often(new: Floats, old: Floats) -> Interval:
 
 
 def unitless(new: Floats, old: Floats) -> tuple[Floats, Floats]:
-    """Return scores in units of their spread in each task: points of one game are not another's.
+    """Return the scores of each task divided by their standard deviation there.
 
-    Probabilities and percents do not change, but how much an interval is widened for few runs
-    would otherwise depend on the game with the largest numbers.
+    Probabilities and percentages do not change, but how much an interval is widened for few runs
+    would otherwise depend on the game with the largest scores.
     """
     both = np.concatenate([new, old])
     spread = np.sqrt(task_means((both - task_means(both)) ** 2))
@@ -192,7 +192,7 @@ def curve_panel(
 def reproduction(
     name: str, panels: Sequence[Panel], settings: Sequence[str], findings: Sequence[Finding]
 ) -> Reproduction:
-    """Draw panels of curves, and keep their numbers."""
+    """Return the reproduction of a figure of curves: drawn panels, and their numbers as a table."""
     data = FigureData(name, "", "", tuple(panels))
     table = Data(("panel", "label", "step", "mean", "low", "high"), rows_of(data))
     return Reproduction(name, draw(data, looks_of(data.labels)), table, settings, findings)

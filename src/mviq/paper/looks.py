@@ -1,4 +1,4 @@
-"""How labels look in the paper's figures: an index q looks the same in all of them."""
+"""Line styles of the paper's figures: an index q has the same style in all of them."""
 
 from collections.abc import Sequence
 
@@ -14,6 +14,6 @@ LOOK_OF_Q = {
 
 
 def looks_of(labels: Sequence[str]) -> dict[str, Look]:
-    """Return how each label is drawn."""
+    """Return the line style of each label."""
     by_q = {look.name: look for look in LOOK_OF_Q.values()}
     return {label: by_q.get(label, look) for label, look in looks(labels).items()}

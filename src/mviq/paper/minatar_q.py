@@ -1,4 +1,4 @@
-"""What q itself does: MVI(q) on MinAtar at the same α and τ for every q, and at its better τ."""
+"""The effect of q alone: MVI(q) on MinAtar at equal α and τ, and each q at its better τ."""
 
 from dataclasses import replace
 from functools import partial
@@ -47,14 +47,14 @@ def make(data: StudyData) -> Reproduction:
 
 
 def _panel(results: Learning, least: float, env: str, temperature: str, labels: list[str]) -> Panel:
-    """Return the curves of one game at one temperature; a label is then its q."""
+    """Return the curves of one game at one temperature, labelled by q alone."""
     panel = curve_panel(results, env, labels, partial(confidence, least=least))
     series = [replace(one, label=one.label.partition(", ")[0]) for one in panel.series]
     return replace(panel, title=f"{env}, {temperature}", series=tuple(series))
 
 
 def _best(results: Learning, env: str, labels: list[str]) -> str:
-    """Return the label with the highest mean at the end."""
+    """Return the label with the highest mean final score."""
     place = results.envs.index(env)
     means = [np.nan_to_num(task_means(results.last(x))[place], nan=-np.inf) for x in labels]
     return labels[int(np.argmax(means))]

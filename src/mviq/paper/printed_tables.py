@@ -1,7 +1,7 @@
-"""Tables 1 and 2: the paper's settings beside those of our presets, line by line.
+"""Tables 1 and 2: the paper's settings and those of our presets, line by line.
 
-Layers, activations and optimiser are those of an agent built by the preset. No Atari game has to be
-installed for that: the shapes of its observations and actions are enough.
+Layers, activations and optimiser are read from an agent built with the preset. This needs no
+installed Atari game: a stub environment with its spaces is enough.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from mviq.runs.config import Config
 from mviq.runs.presets import resolve
 
 Setting: TypeAlias = tuple[str, str, Any]
-"""A line of a table: what it is called there, our field or part, and the value printed."""
+"""A line of a table: its printed name, our field, and the printed value."""
 
 ALPHA = ("α", "munchausen_alpha", 0.9)
 TABLE_1 = (
@@ -102,7 +102,7 @@ class _Pictures(gymnasium.Env[Any, Any]):
 
 
 def _built(config: Config) -> dict[str, Any]:
-    """Return what an agent is made of: hidden layers, activations and the optimiser."""
+    """Return the hidden layers, activations and optimiser of an agent built from a config."""
     real = config.network == "mlp"
     env = make_env(config, 1, 0, evaluation=True) if real else DummyVecEnv([_Pictures])
     policy = make_agent(replace(config, buffer_size=config.batch_size), env).policy

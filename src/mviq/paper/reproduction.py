@@ -1,4 +1,4 @@
-"""A reproduced artefact of the paper: picture, numbers, and whether its claims hold."""
+"""A reproduced artefact of the paper: figure, numbers, and whether its claims hold."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from mviq.drawing.style import pictures
 from mviq.paper.experiments import Experiment, StudyScale
 
 ANSWERS = {True: "agrees", False: "does not", None: "not decided"}
-"""What a test of a claim can say."""
+"""The possible results of testing a claim."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class Reproduction:
     settings: Sequence[str]
     findings: Sequence[Finding]
     proviso: str = ""
-    """What the verdict must not be read without."""
+    """A caveat printed with the verdict."""
 
 
 _WORDS = {True: "agrees", False: "does not agree", None: "not enough evidence"}
 
 
 def verdict(findings: Iterable[Finding]) -> str:
-    """Say in one line whether the claims hold: everywhere, nowhere, only where, or not decided.
+    """Return one line on whether the claims hold: everywhere, nowhere, in part, or not decided.
 
     More than four places are counted, not named.
 
@@ -73,9 +73,9 @@ def verdict(findings: Iterable[Finding]) -> str:
 
 
 def at_scale(made: Reproduction, experiment: Experiment, scale: StudyScale) -> Reproduction:
-    """Return a reproduction from runs at a scale: no more certain than the scale allows.
+    """Return a reproduction with the scale of its runs in the settings and the proviso.
 
-    At scale ``smoke`` nothing is decided.
+    At scale ``smoke`` nothing is decided: the findings are dropped.
     """
     remark = f"scale {scale}: {experiment.cost(scale)}; {experiment.remarks[scale]}"
     settings = (remark, *made.settings)
@@ -91,7 +91,7 @@ def whole_verdict(made: Reproduction) -> str:
 
 
 def as_markdown(shows: str, claim: str, made: Reproduction) -> bytes:
-    """Return what was claimed, concluded and measured, as a text to keep beside the picture."""
+    """Return the claim, the verdict and the measurements as Markdown, to save with the figure."""
     lines = [f"# {made.name}", "", shows, "", f"- the paper's claim: {claim}"]
     lines += [f"- **verdict: {whole_verdict(made)}**", ""]
     for about, tests in by_claim(made.findings).items():
@@ -124,7 +124,7 @@ def _only(claim: str, tests: Sequence[Finding]) -> str:
 
 
 def _places(tests: Sequence[Finding], answer: bool | None) -> str:
-    """Name the places with some answer, or count them if there are too many to name."""
+    """Name the places with a given answer, or count them if there are too many to name."""
     places = [test.where for test in tests if test.holds is answer]
     if places and len(tests) > 4:
         return f"in {len(places)} of {len(tests)} cases"
@@ -132,6 +132,6 @@ def _places(tests: Sequence[Finding], answer: bool | None) -> str:
 
 
 def reproduction_files(made: Reproduction) -> dict[str, bytes]:
-    """Return the picture (PNG, SVG) and its numbers (CSV) by file name; same input, same bytes."""
+    """Return the figure (PNG, SVG) and its numbers (CSV) by file name, deterministically."""
     contents = {f"{made.name}.csv": csv_bytes(made.data.columns, made.data.rows)}
     return contents if made.figure is None else contents | pictures(made.name, made.figure)

@@ -1,13 +1,13 @@
 """When does q help? Value iteration with errors: problems × noise × temperature × q.
 
 The paper argues from errors: regularised by a KL divergence, value iteration averages the errors
-of its iterations evenly; a Tsallis KL divergence would give less weight to those that are far off.
-Here that is measured. In every iteration an error is added to the action values, and the regret of
-the greedy policy is looked at: what it loses against the best policy, as a share of what choosing
-at random loses. Temperatures and errors are in units of the problem: the standard deviation of its
-advantages Q* − V*.
+of its iterations evenly; a Tsallis KL divergence would give less weight to outliers. This module
+measures it. An error is added to the action values in every iteration, and the regret of the greedy
+policy is recorded: its loss against the best policy, as a share of the loss of the random policy.
+Temperatures and errors are in units of the problem: the standard deviation of its advantages
+Q* − V*.
 
-Many problems of a kind are solved together, as one MDP of unconnected parts. All algorithms meet
+Many problems of a kind are solved together, as one MDP of unconnected parts. All algorithms get
 the same problems and the same errors, so that differences between them have narrow intervals.
 """
 
@@ -62,25 +62,25 @@ SETTINGS = (
 
 
 class Setting(NamedTuple):
-    """What is looked at: an algorithm, in units of the problem, under a kind of error."""
+    """One setting: an algorithm, in units of the problem, and a kind of error."""
 
     problem: str
     error: str
     form: str
-    """Of the Munchausen term, or ``explicit`` for the divergence from a stored prior."""
+    """Form of the Munchausen term, or ``explicit`` for the divergence from a stored prior."""
     alpha: float
     temperature: float
     q: float
 
     def algorithm(self, unit: float) -> Algorithm:
-        """Return the algorithm for a problem with such a unit."""
+        """Return the algorithm for a problem with this unit."""
         if self.form == "explicit":
             return ExplicitKL(self.q, self.temperature * unit)
         return Family(self.q, self.temperature * unit, self.alpha, self.form)  # type: ignore[arg-type]
 
 
 def settings() -> Iterator[Setting]:
-    """Yield what is computed: the map, and cuts through what the map leaves out."""
+    """Yield the settings to compute: the full map, then other α, other forms and explicit KL."""
     noisy = ("Gaussian, 1", "outliers, 1")
     for problem in PROBLEMS:
         for error, temperature, q in product(ERRORS, TEMPERATURES, INDICES):
@@ -106,7 +106,7 @@ class Together:
     best: Floats
     """V*, shape (problems, states)."""
     at_random: Floats
-    """What choosing at random loses, one number for each problem."""
+    """Loss of the uniformly random policy, one number for each problem."""
     unit: float
 
     def regret(self, q_values: Floats) -> Floats:
@@ -115,7 +115,7 @@ class Together:
         return self.loss(chosen.reshape(self.rewards.shape)) / self.at_random
 
     def loss(self, policy: Floats) -> Floats:
-        """Return what a policy loses against the best one, in the mean over states."""
+        """Return the loss of a policy against the best one, averaged over states."""
         discount, states = self.mdp.discount, self.best.shape[1]
         matrix = np.eye(states) - discount * np.einsum("bsa,bsat->bst", policy, self.transitions)
         rewards = (policy * self.rewards).sum(-1, keepdims=True)
@@ -124,7 +124,7 @@ class Together:
 
 
 def together(mdps: Sequence[MDP]) -> Together:
-    """Return problems, all with the same states and actions, as one."""
+    """Combine problems with equal numbers of states and actions into one."""
     count, (states, actions) = len(mdps), mdps[0].rewards.shape
     mdp = replace(
         mdps[0],
@@ -160,7 +160,7 @@ def regret(problems: Together, setting: Setting, iterations: int) -> Floats:
     for last in islice(steps, iterations):
         if last.iteration > iterations // 2 and last.iteration % LOOK_EVERY == 0:
             seen.append(problems.regret(last.q_values.numpy()))
-    if not seen:  # it converged, cycles or diverged before
+    if not seen:  # it converged, cycled or diverged before
         assert last is not None
         seen.append(problems.regret(np.nan_to_num(last.q_values.numpy())))
     mean: Floats = np.mean(seen, axis=0)
@@ -193,18 +193,18 @@ def interval(numbers: Floats) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
-NEGLIGIBLE = 0.01  # of what choosing at random loses
+NEGLIGIBLE = 0.01  # of the random policy's loss
 
 
 def make(count: int = 50) -> Reproduction:
-    """Compute the map, draw it, and test what is said about q."""
+    """Compute the map, draw it, and test the claims about q."""
     regrets = compute(count)
     how = (f"{count} problems of each kind", *SETTINGS)
     return Reproduction("when-q-helps", draw(regrets), table(regrets), how, findings(regrets))
 
 
 def table(regrets: Regrets) -> Data:
-    """Return the regret of every setting, and what it gains over q = 1."""
+    """Return the regret of every setting, and its gain over q = 1."""
     names = ("regret", "low", "high", "gain over q = 1", "gain low", "gain high")
     rows = [
         (*setting, *interval(own), *interval(regrets[setting._replace(q=1.0)] - own))
@@ -214,9 +214,9 @@ def table(regrets: Regrets) -> Data:
 
 
 def sufficient(regrets: Regrets, setting: Setting) -> tuple[float, float]:
-    """Return the smallest q whose regret is not above that of the best q, and its gain over q = 1.
+    """Return the smallest q that is as good as the best one, and its gain over q = 1.
 
-    Above means by more than a negligible amount.
+    As good means with a regret that is larger by ``NEGLIGIBLE`` at most.
     """
     by_q = {q: regrets[setting._replace(q=q)] for q in INDICES}
     least = min(float(own.mean()) for own in by_q.values())
@@ -268,7 +268,7 @@ def _name(q: float) -> str:
 
 
 def findings(regrets: Regrets) -> list[Finding]:
-    """Test what is said about q, in every kind of problem."""
+    """Test the claims about q, in every kind of problem."""
     found = []
     for problem in PROBLEMS:
         usual = Setting(problem, "Gaussian, 0.3", "gap", 0.9, 0.1, 2.0)
@@ -315,7 +315,7 @@ def _best_temperature(regrets: Regrets, setting: Setting) -> Setting:
 
 
 def _gain(claim: str, where: str, more: Floats, less: Floats) -> Finding:
-    """Test whether regret is less; a gain that is surely negligible counts as none."""
+    """Test whether regret falls by more than ``NEGLIGIBLE``."""
     gain, low, high = interval(more - less)
     measured = (
         f"regret {more.mean():.3f} and {less.mean():.3f}: gain {gain:.3f} [{low:.3f}, {high:.3f}]"

@@ -1,4 +1,4 @@
-"""From stored runs to numbers, figures and one page. Nothing here imports the learning library."""
+"""Reports on stored runs: statistics, figures and an HTML page, without PyTorch or SB3."""
 
 FORMATS = ("html", "png", "svg", "csv")
-"""What a report can be written as: the page, pictures, tables."""
+"""The output formats of a report: HTML page, figures, tables."""

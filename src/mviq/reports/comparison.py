@@ -1,6 +1,6 @@
-"""What is compared: learning curves on one grid per environment, final scores, and their scale.
+"""The data of a comparison: learning curves on one grid per environment, scores and their scale.
 
-Environments have their own budgets, so each has its own grid of steps, which all labels share.
+Environments can differ in training steps, so each has its own grid, which all labels share.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,36 +18,36 @@ from mviq.reports.statistics.score_checks import check_at_least, check_choice
 from mviq.runs.records import ScoreKind, final_score
 
 Which: TypeAlias = Literal["ended", "finished", "all"]
-FEW_RUNS = 5  # docs/statistics.md: fewer are for a look, not for a comparison
+FEW_RUNS = 5  # docs/statistics.md: fewer are only a first look
 
 
 def area(curves: Floats, steps: Floats) -> Floats:
-    """Return the time average of each curve ``(runs, points)``; of one point it is that point."""
+    """Return the time average of each curve ``(runs, points)``; for a single point, its value."""
     return curves[:, 0] if steps.size == 1 else area_under_curve(curves[:, None], steps)[:, 0]
 
 
 @dataclass(frozen=True)
 class ReportChoices:
-    """What a reader can choose; ``check`` says what is wrong before any work starts."""
+    """The options of a report; call ``check`` before any work starts."""
 
     metric: str = "eval"
     """The score: ``eval`` or ``train``."""
     last: int | None = None
-    """How many points at the end make the final score; None: a tenth of them, at least one."""
+    """Number of last points averaged into the final score; None: a tenth of them, at least one."""
     baseline: str | None = None
-    """The label that others are compared with; None: what the study says, or DQN, or the first."""
+    """The label to compare with; None: the study's baseline, else DQN, else the first label."""
     which: Which = "ended"
-    """The runs that count: those that ``finished`` or diverged, which then keep their last score;
-    without the diverged ones; or ``all``, also the others, as far as they came."""
+    """The runs to include: ``ended``, finished or diverged (a diverged run keeps its last score);
+    ``finished`` only; or ``all``, with unfinished runs as far as they got."""
     seed: int = 0
-    """Of the bootstrap."""
+    """Seed of the bootstrap."""
     only: Sequence[str] = ()
-    """Labels and environments to report, by name or pattern; none: all."""
+    """Labels and environments to report, by name or pattern; empty: all."""
     without: Sequence[str] = ()
-    """Those to leave out."""
+    """Labels and environments to leave out."""
 
     def check(self) -> None:
-        """Refuse values that are none."""
+        """Raise ``ValueError`` if an option is invalid."""
         check_choice("metric", self.metric, list(SCORES))
         check_choice("which", self.which, get_args(Which))
         check_at_least("seed", self.seed, 0)
@@ -57,7 +57,7 @@ class ReportChoices:
 
 @dataclass(frozen=True)
 class Environment:
-    """The learning curves of every label that has some in one environment, on one grid."""
+    """The learning curves in one environment, on one grid, of every label that has any."""
 
     env: str
     steps: Floats
@@ -65,13 +65,13 @@ class Environment:
     """``(runs, points)`` by label: a row for every planned seed, NaN where its run is missing."""
     seeds: Mapping[str, tuple[int, ...]]
     notes: tuple[str, ...]
-    """What was cut to get there."""
+    """What was cut or left out to align the curves."""
     blanks: int
-    """How many points were recorded without a finite value."""
+    """Number of recorded points without a finite value."""
     cut_off: tuple[str, ...]
-    """The finished runs whose record ends before they did: a damaged file."""
+    """Finished runs whose curve ends before the run did, because a file is damaged."""
     longest: float
-    """The last step of any run; ``steps`` ends where the shortest does."""
+    """The last step of the longest run; ``steps`` ends with the shortest run."""
 
     def final(self, label: str, choices: ReportChoices) -> Floats:
         """Return the final score of each run."""
@@ -83,27 +83,27 @@ class Environment:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A study with the choices of the reader, ready for tables and figures."""
+    """A study with the options of a report, ready for tables and figures."""
 
     study: StudyData
     choices: ReportChoices
     environments: tuple[Environment, ...]
-    """Those in which something was measured."""
+    """The environments with at least one learning curve."""
     labels: tuple[str, ...]
-    """Those that have a score somewhere, in the order of the study."""
+    """The labels with a score in any environment, in the order of the study."""
     ranked: tuple[str, ...]
     shared: tuple[Environment, ...]
-    """The labels and environments that are averaged: each of these labels has a score in each."""
+    """The ``ranked`` labels and ``shared`` environments are averaged: every pair has a score."""
     scale: Scale
     baseline: str | None
     left_out: tuple[str, ...]
     """What is not averaged, and why."""
     notes: tuple[str, ...]
-    """What was cut."""
+    """What was cut or left out on request."""
 
     @property
     def over(self) -> str:
-        """What averages are over, as a caption says it."""
+        """The environments that averages are over, as text for captions."""
         every = len(self.shared) == len(self.study.envs)
         return "all environments" if every else some([e.env for e in self.shared])
 
@@ -128,7 +128,7 @@ class Comparison:
         return area(env.curves[label], env.steps)
 
     def stacked(self, label: str, columns: Sequence[Floats]) -> Floats:
-        """Return what a label has in each shared environment, ``(seeds, environments, …)``."""
+        """Stack a label's arrays, one per shared environment, into ``(seeds, environments, …)``."""
         seeds = [env.seeds[label] for env in self.shared]
         rows = sorted(set().union(*seeds))
         stack = np.full((len(rows), len(columns), *columns[0].shape[1:]), np.nan)
@@ -138,7 +138,7 @@ class Comparison:
 
 
 def compare(study: StudyData, choices: ReportChoices) -> Comparison:
-    """Read the scores of a study and put them side by side."""
+    """Read the learning curves of a study and select what is compared and averaged."""
     choices.check()
     study = restricted(study, choices.only, choices.without)
     environments = gather(study, choices.metric, choices.which)
@@ -173,13 +173,13 @@ def compare(study: StudyData, choices: ReportChoices) -> Comparison:
 
 
 def counts(run: Run, which: Which = "ended") -> bool:
-    """Return whether a run is among those that count."""
+    """Return whether a run is included, given the option ``which``."""
     ended = ("finished", "diverged") if which == "ended" else ("finished",)
     return which == "all" or run.status in ended
 
 
 def gather(study: StudyData, metric: str, which: Which) -> tuple[Environment, ...]:
-    """Return the learning curves of any metric in every environment that has some."""
+    """Return the learning curves of a metric for every environment that has any."""
     gathered = (_gather_one(study, env, metric, which) for env in study.envs)
     return tuple(environment for environment in gathered if environment is not None)
 
@@ -221,7 +221,7 @@ def _gather_one(study: StudyData, env: str, metric: str, which: Which) -> Enviro
 
 
 def _planned(aligned: Aligned, seeds: Sequence[int]) -> Floats:
-    """Return curves with a row for every planned seed."""
+    """Return curves with a row for every planned seed, NaN if its run is missing."""
     curves = np.full((len(seeds), aligned.steps.size), np.nan)
     for row, seed in enumerate(seeds):
         if seed in aligned.seeds:
@@ -230,7 +230,7 @@ def _planned(aligned: Aligned, seeds: Sequence[int]) -> Floats:
 
 
 def thinned(environment: Environment, points: int) -> Environment:
-    """Return an environment with at most so many points, evenly taken, the last one among them."""
+    """Return an environment with at most ``points`` evenly spaced points, including the last."""
     size = environment.steps.size
     if size <= points:
         return environment

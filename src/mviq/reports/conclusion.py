@@ -15,13 +15,13 @@ from mviq.reports.selection import some
 from mviq.reports.statistics import Interval, interquartile_mean, interval
 from mviq.reports.summary_tables import IQM, Summary
 
-SEPARABLE = 4  # with fewer, runs of equal labels lie apart by chance too often to say anything
+SEPARABLE = 4  # with fewer runs, equal labels are separated by chance too often
 MANY_LABELS = 5
 
 
 @dataclass(frozen=True)
 class Conclusion:
-    """A headline, what is behind it, and what to be careful about."""
+    """A headline, the evidence for it, and cautions."""
 
     headline: str
     leader: str | None
@@ -30,7 +30,7 @@ class Conclusion:
 
 
 def conclude(comparison: Comparison, summary: Summary) -> Conclusion:
-    """Say what the numbers say, and no more."""
+    """Return the conclusion that the numbers support."""
     cautions = _cautions(comparison, summary)
     heights = {row.label: row.numbers.get(IQM, UNKNOWN) for row in summary.rows}
     ranked = [label for label, height in heights.items() if not np.isnan(height.estimate)]
@@ -73,7 +73,7 @@ def _fewest(summary: Summary, *labels: str) -> int:
 
 
 def _decided(difference: Interval, fewest: int) -> tuple[bool, str]:
-    """Return whether a difference is beyond the variation between seeds, and why."""
+    """Return whether the interval of a difference decides which label is better, and why."""
     if np.isnan(difference.low):
         return False, "with one run, the uncertainty is unknown."
     if difference.without_width and fewest < SEPARABLE:
@@ -84,7 +84,7 @@ def _decided(difference: Interval, fewest: int) -> tuple[bool, str]:
 
 
 def _chance(comparison: Comparison, summary: Summary, leader: str, above: bool) -> list[str]:
-    """Compare the leader, perhaps above the baseline by its mean, with the baseline by its runs."""
+    """Compare the runs of the leader and the baseline; ``above``: the leader's IQM is higher."""
     rows = [row for row in summary.chances if row.algorithm == leader]
     sentences = [
         f"A run of {leader} is better than one of the baseline, {comparison.baseline}, with "
@@ -148,7 +148,7 @@ def _listed(numbers: Mapping[Any, int], form: str) -> str:
 
 
 def _unequal(comparison: Comparison) -> list[str]:
-    """Say it where longer runs are compared at the end of the shortest."""
+    """Return a caution for each environment in which curves are cut to the shortest run."""
     return [
         f"Runs in {e.env} have different lengths: all are compared at step {e.steps[-1]:,.0f}, "
         f"where the shortest ends, not at {e.longest:,.0f}."

@@ -1,4 +1,4 @@
-"""Figures that set labels side by side: aggregates, profiles, improvement over the baseline."""
+"""Figures that compare labels: aggregates, profiles, improvement over the baseline."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from mviq.reports.statistics import (
 from mviq.reports.summary_tables import GAP
 
 THRESHOLDS = 101
-FLOOR_SHARE = 0.1  # of the range of scores in the study: below it a difference is not told apart
+FLOOR_SHARE = 0.1  # of the range of scores: least denominator of the safe formula
 
 
 def aggregates(comparison: Comparison, rows: tuple[Row, ...]) -> FigureData | None:
@@ -62,7 +62,7 @@ def improvement_chances(comparison: Comparison, rows: tuple[Row, ...]) -> Figure
 
 
 def _short(comparison: Comparison) -> str:
-    """Return the baseline as figures name it."""
+    """Return the short name of the baseline for figures."""
     return looks(comparison.study.labels)[comparison.baseline or ""].name
 
 
@@ -72,7 +72,7 @@ def _point(row: Row) -> Series:
 
 
 def profiles(comparison: Comparison) -> FigureData | None:
-    """Return the share of runs above every score."""
+    """Return the performance profiles: the share of runs above each score."""
     scores = comparison.scaled("final")
     if not scores:
         return None
@@ -90,7 +90,7 @@ def profiles(comparison: Comparison) -> FigureData | None:
             bounds=(0.0, 1.0),
         )
         few = np.count_nonzero(~np.isnan(own)) < FEW_RUNS
-        runs = np.empty((0, THRESHOLDS)) if few else None  # every step of the curve is a run
+        runs = np.empty((0, THRESHOLDS)) if few else None  # no band: each step is a single run
         series.append(Series(label, thresholds, shares.estimate, shares.low, shares.high, runs))
     panel = Panel("", comparison.scale.unit, "share of runs above", tuple(series), limits=SHARES)
     caption = (

@@ -1,4 +1,4 @@
-"""Figures along training: learning curves, sample efficiency, and the Tsallis diagnostics."""
+"""Figures over training steps: learning curves, sample efficiency, and the Tsallis diagnostics."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ from mviq.reports.statistics import curve_interval, interquartile_mean, mean
 from mviq.reports.statistics.estimates import Estimator
 from mviq.runs.tables import METRICS
 
-POINTS = 200  # as many as a reader can tell apart
+POINTS = 200  # of a curve; more would not be visible
 Bounds = tuple[float, float]
-RESAMPLES = 1000  # of a band; a number in a table has five times as many
+RESAMPLES = 1000  # of a band; numbers in tables use five times as many
 
 
 class Diagnostic(NamedTuple):
@@ -25,7 +25,7 @@ class Diagnostic(NamedTuple):
     title: str
     symbol: str
     least: float = -np.inf
-    """The lowest value that it can have."""
+    """The lowest possible value."""
     linear_below: float | None = None
 
 
@@ -41,7 +41,7 @@ DIAGNOSTICS = {
 
 
 def learning_curves(comparison: Comparison) -> FigureData | None:
-    """Return the mean score along training, a panel for each environment."""
+    """Return the mean score over training steps, with a panel for each environment."""
     if not comparison.environments:
         return None
     title = {"eval": "evaluation return", "train": "training return"}[comparison.choices.metric]
@@ -61,10 +61,10 @@ def learning_curves(comparison: Comparison) -> FigureData | None:
 
 
 def diagnostics(comparison: Comparison) -> list[FigureData]:
-    """Return a figure for each environment: what the policy and the Munchausen term did."""
+    """Return a figure for each environment: diagnostics of the policy and the Munchausen term."""
     panels: dict[str, list[Panel]] = {}
     every = comparison.choices.which == "all"
-    which: Which = "all" if every else "finished"  # what explodes would hide all else
+    which: Which = "all" if every else "finished"  # diverged runs would dominate the axis
     for metric, shown in DIAGNOSTICS.items():
         for environment in gather(comparison.study, metric, which):
             panel = Panel(
@@ -85,7 +85,7 @@ def diagnostics(comparison: Comparison) -> list[FigureData]:
 
 
 def file_names(begin: str, envs: list[str]) -> dict[str, str]:
-    """Return a file name for each environment, no two the same.
+    """Return a unique file name for each environment.
 
     >>> file_names("curves", ["ALE/Pong-v5", "ALE-Pong-v5"])
     {'ALE/Pong-v5': 'curves-ALE-Pong-v5', 'ALE-Pong-v5': 'curves-ALE-Pong-v5-2'}
@@ -116,7 +116,7 @@ def _series(
 
 
 def _spread(panels: Sequence[Panel]) -> str:
-    """Say how figures show that runs differ."""
+    """Return the part of the caption that explains bands and thin lines."""
     every = [series for panel in panels for series in panel.series]
     if all(series.runs is None for series in every):
         known = any(np.isfinite(series.low).any() for series in every)
@@ -125,7 +125,7 @@ def _spread(panels: Sequence[Panel]) -> str:
 
 
 def sample_efficiency(comparison: Comparison) -> FigureData | None:
-    """Return the interquartile mean over all runs and environments along training."""
+    """Return the interquartile mean over all runs and environments, over training steps."""
     if not comparison.shared:
         return None
     x, curves, axis = _on_one_axis(comparison)
@@ -142,7 +142,7 @@ def sample_efficiency(comparison: Comparison) -> FigureData | None:
 
 
 def _on_one_axis(comparison: Comparison) -> tuple[Floats, Mapping[str, Floats], str]:
-    """Return steps, or per cent of them where environments differ, curves by label, and which."""
+    """Return steps (in percent if the environments' grids differ), curves by label, and x title."""
     first, *others = (environment.steps for environment in comparison.shared)
     shared = [thinned(environment, POINTS) for environment in comparison.shared]
     same = all(np.array_equal(steps, first) for steps in others)

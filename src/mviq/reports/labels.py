@@ -21,7 +21,7 @@ _COMPARED = [n for n, field in FIELDS.items() if field.metadata["identity"] and 
 
 
 def labels_of(runs: Sequence[Settings]) -> list[str]:
-    """Return a label for each run: runs that differ in more than environment and seed differ in it.
+    """Return a label for each run; only runs that differ in environment or seed alone share one.
 
     >>> dqn = {"algorithm": "vi", "critic": "scalar", "env": "CartPole-v1", "q": float("inf")}
     >>> mvi = {**dqn, "algorithm": "mvi", "q": 2.0}
@@ -46,7 +46,7 @@ def _name(run: Settings) -> str:
 def _differing(runs: Sequence[Settings]) -> list[str]:
     """Return the settings that differ between runs in the same environment.
 
-    What follows from the length of a run differs only with that, and is not named beside it.
+    Defaults that depend on ``total_steps`` are not listed: ``total_steps`` itself is.
     """
     groups: dict[str, list[dict[str, str]]] = {}
     for run in runs:
@@ -62,7 +62,7 @@ def _chosen(run: Settings) -> dict[str, str]:
     """Return the settings that are not the defaults of a run of this length."""
     try:
         usual = defaults(run["env"], run["algorithm"], run["preset"], run["total_steps"])
-    except (KeyError, TypeError, ValueError):  # of a version with other presets
+    except (KeyError, TypeError, ValueError):  # a run of a version with other presets
         usual = {}
     given = {field: format_value(run.get(field)) for field in _COMPARED}
     same = {field for field in usual if given.get(field) == format_value(usual[field].value)}

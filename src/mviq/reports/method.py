@@ -1,4 +1,4 @@
-"""How the numbers of a report were computed, in words, beside the numbers."""
+"""The explanation of how the numbers of a report were computed."""
 
 from mviq.reports.comparison import FEW_RUNS, Comparison
 from mviq.reports.curves import POINTS, RESAMPLES
@@ -9,7 +9,7 @@ from mviq.runs.records import final_points
 
 
 def method(comparison: Comparison) -> dict[str, str]:
-    """Return paragraphs, by their titles, for the reader who wants to check."""
+    """Return the paragraphs of the explanation by title."""
     choices = comparison.choices
     return {
         "Score": f"The {SCORES[choices.metric]}. {_final(comparison)}",

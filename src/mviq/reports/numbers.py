@@ -9,7 +9,7 @@ UNKNOWN = Interval(math.nan, math.nan, math.nan)
 
 
 def shown(value: float) -> str:
-    """Return a number with about three digits, a dash if it is unknown.
+    """Format a number with about three digits; NaN becomes a dash.
 
     >>> [shown(x) for x in (0.12345, -1.5, 23.456, 295.93, 12345.6, float("nan"))]
     ['0.123', '−1.50', '23.5', '296', '12\u202f346', '–']
@@ -33,7 +33,7 @@ def percent(share: float) -> str:
 
 
 def signed(value: float) -> str:
-    """Return a difference with its sign.
+    """Format a difference with its sign.
 
     >>> signed(12.0), signed(-3.0)
     ('+12.0', '−3.00')
@@ -47,5 +47,5 @@ def brackets(number: Interval, show: Callable[[float], str] = shown) -> str:
 
 
 def with_interval(number: Interval, show: Callable[[float], str] = shown) -> str:
-    """Return an estimate with its interval."""
+    """Format an estimate with its interval."""
     return f"{show(number.estimate)} {brackets(number, show)}".strip()

@@ -14,7 +14,7 @@ _OF_THE_RUN = ("env", "seed", "given")
 
 
 def settings_by_label(study: StudyData) -> dict[str, list[str]]:
-    """Return what every label has of each setting; a run that has not begun says only its own."""
+    """Return each setting as one text per label, from the runs that have started, if any."""
     begun = [run for run in study.runs if run.status != "not begun"] or study.runs
     labels = [[run.settings for run in begun if run.label == label] for label in study.labels]
     names = [name for name in FIELDS if any(name in own for runs in labels for own in runs)]
@@ -26,19 +26,19 @@ def settings_by_label(study: StudyData) -> dict[str, list[str]]:
 
 
 def _all(values: Iterable[Any]) -> str:
-    """Return the values that occur, which depend on the environment if there are several."""
+    """Join the distinct values of a setting; there are several if it depends on the environment."""
     return " / ".join(dict.fromkeys(map(format_value, values))) or "–"
 
 
 def systems(study: StudyData) -> dict[str, str]:
-    """Return versions and hardware; where runs differ, how many had which."""
+    """Return versions and hardware; if runs differ, each value with its number of runs."""
     flat = [_flat(run.system) for run in study.runs if run.system]
     names = dict.fromkeys(name for system in flat for name in system)
     return {name: _counted([system.get(name) for system in flat]) for name in names}
 
 
 def hardware(study: StudyData) -> str:
-    """Return on what the runs were done, in a few words; empty if no run says so."""
+    """Return a short description of the hardware; empty if no run recorded it."""
     found = systems(study)
     parts = {"cpu": "{}", "processor": "{}", "blas": "{}", "cores": "{} cores", "gpus": "GPU {}"}
     said = {name: found.get(name, "") for name in parts}
@@ -47,7 +47,7 @@ def hardware(study: StudyData) -> str:
 
 
 def run_times(study: StudyData) -> dict[str, str]:
-    """Return the median time of a finished run of each label that has one."""
+    """Return the median training time of finished runs by label, for labels that have any."""
     runs = [run for run in study.runs if run.status == "finished"]
     times = {label: [run.seconds for run in runs if run.label == label] for label in study.labels}
     known = {label: [time for time in own if time is not None] for label, own in times.items()}

@@ -1,4 +1,4 @@
-"""Reads the data of a report from a study, a directory of runs or a single run."""
+"""Load the data of a report from a study, a directory of runs or a single run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,12 +28,12 @@ SCORES = {
     "eval": "mean raw return of the greedy policy in an evaluation",
     "train": METRICS[_TRAINING_RETURN],
 }
-"""What a score can be; a curve can also be of any column of progress.csv."""
+"""The scores by metric; a curve can also be a column of progress.csv."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run, planned or begun, and how it ended."""
+    """One run, started or only planned, and how it ended."""
 
     name: str
     label: str
@@ -45,7 +45,7 @@ class Run:
     reason: str
     """Why it has no result, or why it diverged; empty for a finished run."""
     settings: Mapping[str, Any]
-    """Its config.yaml; what the study sets for it if it has not begun."""
+    """From its config.yaml; those of the plan if it has not started."""
     system: Mapping[str, Any]
     directory: RunDirectory
 
@@ -56,11 +56,11 @@ class Run:
 
     @property
     def seconds(self) -> float | None:
-        """For how long it has been at work, if it was recorded."""
+        """The training time in seconds, over all sessions; None if it was not recorded."""
         return seconds_of(self.directory)
 
     def curve(self, metric: str) -> RunCurve:
-        """Return a score, ``eval`` or ``train``, or a column of progress.csv along the run."""
+        """Return the curve of a score, ``eval`` or ``train``, or of a column of progress.csv."""
         if metric == "eval":
             return RunCurve(self.env, self.seed, *evaluation_curve(self.directory))
         column = _TRAINING_RETURN if metric == "train" else metric
@@ -70,9 +70,9 @@ class Run:
         return RunCurve(self.env, self.seed, *progress_curve(self.directory, column))
 
     def whole_curve(self, metric: str) -> RunCurve:
-        """Return a curve to the end of the run: an agent that diverged keeps its last value.
+        """Return the curve; that of a diverged run keeps its last value until ``total_steps``.
 
-        It does not recover. To leave it out would be to judge an algorithm by its survivors.
+        A diverged agent does not recover, and leaving it out would be survivorship bias.
         """
         curve = self.curve(metric)
         if self.status != "diverged" or curve.steps.size == 0:
@@ -91,14 +91,14 @@ class StudyData:
     baseline: str | None
     runs: tuple[Run, ...]
     returns: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """The possible returns of environments, where the study says them."""
+    """Bounds of the return by environment, where the study gives them."""
 
     labels = property(lambda self: tuple(dict.fromkeys(run.label for run in self.runs)))
     envs = property(lambda self: tuple(dict.fromkeys(run.env for run in self.runs)))
     seeds = property(lambda self: tuple(sorted({run.seed for run in self.runs})))
 
     def returns_of(self, env: str) -> tuple[float, float]:
-        """Return between which numbers the returns of an environment must be."""
+        """Return the lower and upper bound of the return in an environment."""
         return self.returns.get(env, family_of(env).returns)
 
     def select(self, label: str, env: str) -> tuple[Run, ...]:
@@ -107,7 +107,7 @@ class StudyData:
 
 
 def load_study(path: Path) -> StudyData:
-    """Read the directory of a study, one with runs in it, or that of a single run."""
+    """Load a study directory, a directory of runs, or a single run."""
     if StudyDirectory(path).plan_file.is_file():
         return _load_planned(StudyDirectory(path))
     inside = sorted([*path.glob("*/config.yaml"), *path.glob("runs/*/config.yaml")])
@@ -144,7 +144,7 @@ def _planned_run(study: StudyDirectory, planned: PlannedRun) -> Run:
 
 
 def _as_text(name: str) -> str:
-    """Return the name of a directory, which may be any bytes, as a page can hold it."""
+    """Return a directory name as valid Unicode: undecodable bytes become question marks."""
     return name.encode(errors="replace").decode()
 
 

@@ -1,4 +1,4 @@
-"""A whole report: reads, compares, tabulates and draws a study, and returns the files."""
+"""Build a report: load a study, compare its runs, compute tables and figures, return the files."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -37,14 +37,14 @@ class Report:
     conclusion: Conclusion
     cells: tuple[EnvironmentScore, ...]
     figures: dict[str, FigureData]
-    """By their names; what cannot be shown is not there."""
+    """By name; figures without data are absent."""
     diagnostics: tuple[FigureData, ...]
     stability: tuple[StabilityRow, ...]
-    """Of the environments that can be solved."""
+    """For environments with a reward threshold."""
 
     @property
     def looks(self) -> dict[str, Look]:
-        """The look of every label of the study, with a score or without."""
+        """The style of every label of the study, including labels without a score."""
         return looks(self.comparison.study.labels)
 
 
@@ -72,7 +72,7 @@ def make_report(path: Path, choices: ReportChoices) -> Report:
 
 
 def remove_others(directory: Path, kept: Collection[Path]) -> None:
-    """Remove what an earlier report has written into a directory and this one has not."""
+    """Remove the files of an earlier report from a directory, except those in ``kept``."""
     figures = [f"figures/{name}.{suffix}" for name in FIGURES for suffix in ("png", "svg", "csv")]
     for pattern in ("report.html", "summary.csv", "scores.csv", "stability.csv", *figures):
         for path in directory.glob(pattern):
@@ -81,7 +81,7 @@ def remove_others(directory: Path, kept: Collection[Path]) -> None:
 
 
 def report_files(report: Report, formats: Collection[str] = FORMATS) -> dict[str, bytes]:
-    """Return the files of a report by name; same report, same bytes."""
+    """Return the files of a report by name; the same report gives the same bytes."""
     from mviq.reports.page import render_page
 
     contents: dict[str, bytes] = {}

@@ -1,4 +1,4 @@
-"""On which scale scores are averaged over environments: their own, human play, or the study's."""
+"""The scale for averages over environments: raw, human-normalised, or the study's range."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ class Scale:
     """A linear scale for each environment."""
 
     unit: str
-    """What a score is called."""
+    """The name of a score on this scale."""
     explanation: str
     low: Floats
     high: Floats
     has_target: bool
     """Whether 1 is a published target, which the optimality gap needs."""
     bounds: tuple[float, float]
-    """Between which an average of scores on the scale must be."""
+    """The lower and upper bound of an average of scores on this scale."""
 
     def apply(self, scores: Floats) -> Floats:
         """Return scores ``(…, runs, environments)`` on the scale."""
@@ -32,7 +32,7 @@ class Scale:
 def scale_of(
     envs: Sequence[str], finals: Sequence[Floats], returns: Sequence[tuple[float, float]]
 ) -> Scale:
-    """Return the scale for environments, given the final scores of all runs and what is possible.
+    """Return the scale for environments, given the final scores and the bounds of the returns.
 
     >>> pole, any_return = (0.0, 500.0), (-np.inf, np.inf)
     >>> scale_of(["CartPole-v1"], [np.array([20.0, 500.0])], [pole]).unit

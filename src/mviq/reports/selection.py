@@ -1,6 +1,6 @@
-"""Which runs of a study are shown, against which baseline, and which of them are averaged.
+"""Select the runs of a report, the baseline, and the labels and environments to average.
 
-Only labels and environments that all have a score in each other are averaged.
+Averages are only over labels and environments in which every pair has a score.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -9,11 +9,11 @@ from dataclasses import replace
 from mviq.reports.reading import Run, StudyData
 from mviq.studies.plan import is_like
 
-_NAMED = 4  # more names than these are counted
+_NAMED = 4  # longest list of names that is printed in full
 
 
 def restricted(study: StudyData, only: Sequence[str], without: Sequence[str]) -> StudyData:
-    """Return the runs whose label or environment is like one of ``only``, none of ``without``."""
+    """Return the study with the runs that match any of ``only`` and none of ``without``."""
     for pattern in (*only, *without):
         if not any(_is_like(run, pattern) for run in study.runs):
             names = ", ".join((*study.labels, *study.envs))
@@ -27,18 +27,18 @@ def restricted(study: StudyData, only: Sequence[str], without: Sequence[str]) ->
 
 
 def _is_like(run: Run, pattern: str) -> bool:
-    """Return whether the label or environment is this name, or matches a pattern like MVI*."""
+    """Return whether the label or environment equals or matches a pattern such as MVI*."""
     return is_like((run.label, run.env), pattern)
 
 
 def wishes(only: Sequence[str], without: Sequence[str]) -> list[str]:
-    """Say what was left out by choice: the page must not look like that of all runs."""
+    """Return notes on what was left out on request, so that the page does not look complete."""
     patterns = {"only": only, "without": without}
     return [f"by choice {word} {', '.join(names)}" for word, names in patterns.items() if names]
 
 
 def baseline_of(study: StudyData, wanted: str | None, labels: Sequence[str]) -> str | None:
-    """Return what others are compared with: what is wanted, the study's, DQN, the first."""
+    """Return the baseline: ``wanted``, else the study's, else DQN, else the first label."""
     chosen, origin = study.baseline, "the study file"
     if wanted is not None:
         alike = [label for label in study.labels if label.casefold() == wanted.casefold()]
@@ -55,10 +55,10 @@ def baseline_of(study: StudyData, wanted: str | None, labels: Sequence[str]) -> 
 def complete(
     scored: Mapping[str, Collection[str]], labels: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return labels and environments without a gap, given the labels that each environment has.
+    """Return labels and environments such that every label has a score in every environment.
 
-    As long as there is a gap, the label or the environment goes that takes the fewest scores with
-    it, the environment if they are even. Two labels stay: one alone is no comparison.
+    ``scored`` maps each environment to its labels with a score. While one is missing, the label or
+    environment with the fewest scores is removed, in a tie the environment. Two labels always stay.
 
     >>> complete({"CartPole-v1": ["DQN", "AL"], "Acrobot-v1": ["DQN", "AL", "MVI"]},
     ...          ["DQN", "AL", "MVI"])
@@ -80,7 +80,7 @@ def complete(
             ranked.remove(label)
         else:
             shared.remove(env)
-    # What went early can have come to fit since.
+    # What was removed early may have become complete since.
     shared = [env for env in scored if scores_in(env) == len(ranked)]
     return tuple(x for x in labels if scores_of(x) == len(shared)), tuple(shared)
 
@@ -92,7 +92,7 @@ def left_out(
     ranked: Collection[str],
     shared: Sequence[str],
 ) -> list[str]:
-    """Say which labels and environments of a study are not averaged, and why.
+    """Return sentences on the labels and environments that are not averaged, and why.
 
     >>> scored = {"CartPole-v1": ["DQN"], "Acrobot-v1": ["DQN", "AL"]}
     >>> left_out(["DQN", "AL"], list(scored), scored, *complete(scored, ["DQN", "AL"]))
@@ -113,7 +113,7 @@ def left_out(
 
 
 def some(names: Sequence[str]) -> str:
-    """Return names in a row; of many the first, and how many more there are.
+    """Join names with commas; of a long list, the first ones and the number of others.
 
     >>> some(["a", "b"]), some(list("abcdef"))
     ('a, b', 'a, b, c and 3 more')

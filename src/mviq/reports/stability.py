@@ -1,7 +1,7 @@
-"""Whether learning holds: the returns of the second half of a run, and falls after a success.
+"""Stability of learning: returns in the second half of a run, and drops after a success.
 
-A success is an evaluation that reaches the return at which Gymnasium calls an environment solved.
-Environments without such a return have no row.
+A success is an evaluation whose mean return reaches Gymnasium's ``reward_threshold``. Environments
+without a threshold have no row.
 """
 
 from dataclasses import dataclass
@@ -25,20 +25,20 @@ class StabilityRow:
     solved: float
     """The mean return at which the environment counts as solved."""
     runs: int
-    """Those that have ended; a run without a whole curve counts here only."""
+    """Number of finished or diverged runs, including those whose curve is incomplete."""
     diverged: int
     late: Interval
     """Mean return of the evaluations in the second half of the run."""
     share: Interval
-    """Share of these evaluations at which the environment was solved."""
+    """Share of these evaluations that were successes."""
     succeeded: int
     """Runs with at least one success."""
     worst: float
-    """The lowest evaluation of any run after its first success; NaN without a success."""
+    """The lowest evaluation of any run from its first success on; NaN without a success."""
 
 
 def stability(comparison: Comparison) -> tuple[StabilityRow, ...]:
-    """Return a row for every label in every environment that can be solved."""
+    """Return a row for every label in every environment with a reward threshold."""
     return tuple(
         _row(comparison, environment, label, solved)
         for environment in comparison.environments
@@ -48,7 +48,7 @@ def stability(comparison: Comparison) -> tuple[StabilityRow, ...]:
 
 
 def solved_at(env: str) -> float | None:
-    """Return the return at which an environment counts as solved; None if it is not defined.
+    """Return Gymnasium's reward threshold of an environment; None if it has none.
 
     >>> solved_at("CartPole-v1"), solved_at("module_of_mine:MyEnv-v0")
     (475.0, None)
@@ -60,7 +60,7 @@ def solved_at(env: str) -> float | None:
 
 
 def worst_after_success(curve: Floats, solved: float) -> float:
-    """Return the lowest point of a curve after the first that is a success, NaN without one.
+    """Return the lowest point of a curve from its first success on; NaN without a success.
 
     >>> worst_after_success(np.array([10.0, 500.0, 90.0, 480.0]), 475.0)
     90.0
@@ -92,12 +92,12 @@ def _row(
 
 
 def _mean(late: Floats, **options: Any) -> Interval:
-    """Return the mean over runs of their means over time."""
+    """Return the mean over runs of their time averages."""
     return interval(mean, late.mean(axis=1, keepdims=True), **options) if len(late) else UNKNOWN
 
 
 def stability_csv(rows: tuple[StabilityRow, ...]) -> bytes:
-    """Return the rows as a table."""
+    """Return the rows as CSV."""
     header = (
         *("env", "label", "solved", "runs", "diverged", "late", "late low", "late high"),
         *("share", "share low", "share high", "succeeded", "worst"),

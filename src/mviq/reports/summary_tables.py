@@ -21,20 +21,20 @@ from mviq.reports.statistics import (
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """What is known about one label."""
+    """The statistics of one label."""
 
     label: str
     numbers: dict[str, Interval]
-    """By the name of the statistic."""
+    """Estimates and intervals by the name of the statistic."""
     runs: int
-    """Those behind the numbers."""
+    """Number of runs with a score in the averages."""
     planned: int
     diverged: int
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The main table, with the rows of the statistics it is made of."""
+    """The main table, with the statistics it is built from."""
 
     columns: tuple[str, ...]
     rows: tuple[SummaryRow, ...]
@@ -56,7 +56,7 @@ AREA = "area under curve"
 
 
 def summary(comparison: Comparison) -> Summary:
-    """Return the summary: labels by interquartile mean, highest first, those without one last."""
+    """Return the summary, sorted by descending interquartile mean; labels without one are last."""
     finals, areas = comparison.scaled("final"), comparison.scaled("area")
     seed = comparison.choices.seed
     options: Any = {"seed": seed, "bounds": comparison.scale.bounds}
@@ -66,7 +66,7 @@ def summary(comparison: Comparison) -> Summary:
     chances: tuple[Row, ...] = ()
     if comparison.baseline is not None and finals:
         every = improvements(finals, comparison.baseline, seed=seed)
-        chances = tuple(row for row in every if not np.isnan(row.low))  # of one run it says nothing
+        chances = tuple(row for row in every if not np.isnan(row.low))  # one run has no interval
     numbers: dict[str, dict[str, Interval]] = {label: {} for label in comparison.study.labels}
     for row in aggregates:
         numbers[row.algorithm][row.statistic] = row
@@ -76,7 +76,7 @@ def summary(comparison: Comparison) -> Summary:
         numbers[row.algorithm][f"P(better than {comparison.baseline})"] = row
     rows = [_summary_row(comparison, label, own) for label, own in numbers.items()]
     there = dict.fromkeys(name for own in numbers.values() for name in own)
-    columns = tuple(sorted(there, key=lambda name: name != IQM))  # the one to read first
+    columns = tuple(sorted(there, key=lambda name: name != IQM))  # the main statistic first
     rows.sort(key=lambda row: np.nan_to_num(-row.numbers.get(IQM, UNKNOWN).estimate, nan=np.inf))
     return Summary(columns, tuple(rows), aggregates, chances)
 
@@ -95,7 +95,7 @@ def _summary_row(comparison: Comparison, label: str, numbers: dict[str, Interval
 
 
 def by_environment(comparison: Comparison) -> tuple[EnvironmentScore, ...]:
-    """Return the mean final score, raw, of every label in every environment."""
+    """Return the mean raw final score of every label in every environment."""
     choices = comparison.choices
     scores = [(x, e.env, e.final(x, choices)) for e in comparison.environments for x in e.curves]
     return tuple(
@@ -111,7 +111,7 @@ def by_environment(comparison: Comparison) -> tuple[EnvironmentScore, ...]:
 
 
 def summary_csv(table: Summary) -> bytes:
-    """Return the summary as a table, a row for each number."""
+    """Return the summary as CSV, with a row for each statistic of a label."""
     rows = [
         (*(row.label, name, x.estimate, x.low, x.high), row.runs, row.planned, row.diverged)
         for row in table.rows
@@ -122,7 +122,7 @@ def summary_csv(table: Summary) -> bytes:
 
 
 def scores_csv(comparison: Comparison) -> bytes:
-    """Return what became of every run, with its final score and its area under the curve."""
+    """Return a CSV table of all runs: status, final score and area under the curve."""
     rows = [
         (
             *(run.label, run.env, run.seed, run.name, run.status, run.steps),

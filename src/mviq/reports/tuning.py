@@ -1,4 +1,4 @@
-"""The results of a search: the table of its trials, figures of the surface, the best to confirm."""
+"""The results of a search: a table of trials, figures, and a study that confirms the best one."""
 
 from collections import Counter
 from dataclasses import replace
@@ -17,12 +17,12 @@ from mviq.studies.plan import expand, format_value
 from mviq.studies.tuning.results import SearchOutcome, TrialResult
 
 BEST = "best.yaml"
-CONFIRMING = 5  # fresh seeds at least
+CONFIRMING = 5  # minimum number of fresh seeds
 UNTUNED = "untuned"
 
 
 def tuning_files(outcome: SearchOutcome) -> dict[str, bytes]:
-    """Return the files of a search by name; same trials, same bytes."""
+    """Return the files of a search by name; the same trials give the same bytes."""
     contents = {"tuning.csv": trials_csv(outcome)}
     if not outcome.ranked:
         return contents
@@ -80,7 +80,7 @@ def _interval(outcome: SearchOutcome, trial: TrialResult) -> Interval:
 
 
 def sentences(outcome: SearchOutcome, place: Path) -> list[str]:
-    """Return what is to be said in words of a search whose files are in some place."""
+    """Return sentences that summarise a search whose files are in ``place``."""
     count = Counter(trial.state for trial in outcome.trials)
     said = [", ".join(f"{number} {state}" for state, number in count.items()) or "no trial yet"]
     said += [
@@ -99,7 +99,7 @@ def sentences(outcome: SearchOutcome, place: Path) -> list[str]:
 
 
 def confirmation(outcome: SearchOutcome) -> str:
-    """Return a study of the best trial beside what was not tuned, with seeds not seen so far."""
+    """Return a study file that compares the best trial with untuned settings on fresh seeds."""
     search, best = outcome.search, outcome.ranked[0]
     first, count = max(search.study.seeds) + 1, max(len(search.study.seeds), CONFIRMING)
     tuned, plain = (search.with_values(*it) for it in (("best", best.chosen), (UNTUNED, {})))

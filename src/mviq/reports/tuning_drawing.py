@@ -1,4 +1,4 @@
-"""Figures of a search: each parameter alone, two of them together, how much each matters."""
+"""Figures of a search: the score over each parameter and over two, and their importances."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -14,13 +14,13 @@ from mviq.studies.plan import format_value
 from mviq.studies.tuning.results import GIVEN_UP, SearchOutcome, TrialResult
 from mviq.studies.tuning.space import Choices, Parameter
 
-RING = 500  # square points, so that a number is readable in it
-EDGE = 0.03  # of an axis, beside what was searched
+RING = 500  # area in square points, large enough for a number inside
+EDGE = 0.03  # margin beside the search range, relative to it
 
 
 @in_style
 def slices(outcome: SearchOutcome, unit: str) -> Figure:
-    """Draw the score over each parameter; marks below are trials that were given up."""
+    """Draw the score over each parameter; crosses at the bottom are pruned or diverged trials."""
     space, given_up = outcome.search.space, _given_up(outcome)
     figure, axes = panel_grid(len(space), width=3.4, height=2.8)
     for one, (name, parameter) in zip(axes, space.items(), strict=True):
@@ -48,7 +48,7 @@ def _slice(axes: Axes, name: str, parameter: Parameter, outcome: SearchOutcome) 
 
 
 def _places(name: str, parameter: Parameter, trials: Sequence[TrialResult]) -> list[float]:
-    """Return where the values of some trials are on an axis: choices stand side by side."""
+    """Return the positions of the trials' values on an axis; a choice is at its index."""
     values = [trial.chosen[name] for trial in trials]
     if isinstance(parameter, Choices):
         return [parameter.values.index(value) for value in values]
@@ -56,7 +56,7 @@ def _places(name: str, parameter: Parameter, trials: Sequence[TrialResult]) -> l
 
 
 def _prepare(axes: Axes, which: Literal["x", "y"], parameter: Parameter) -> None:
-    """Make an axis show all that was searched, also where no trial is."""
+    """Set the scale, limits and ticks of an axis to show the whole search range."""
     if isinstance(parameter, Choices):
         count = len(parameter.values)
         labels = [format_value(value) for value in parameter.values]
@@ -81,7 +81,7 @@ def _scores(trials: Sequence[TrialResult]) -> list[float]:
 
 @in_style
 def surface(outcome: SearchOutcome, unit: str) -> Figure | None:
-    """Draw the score over two parameters: a heat map of choices, points in a range otherwise."""
+    """Draw the score over two parameters: a heat map if both are choices, else a scatter plot."""
     if len(outcome.search.space) != 2:
         return None
     (x_name, x), (y_name, y) = outcome.search.space.items()
@@ -93,7 +93,7 @@ def surface(outcome: SearchOutcome, unit: str) -> Figure | None:
         drawn = _points(axes, outcome, (x_name, x), (y_name, y))
     best = _places(x_name, x, outcome.ranked[:1]), _places(y_name, y, outcome.ranked[:1])
     ring = axes.scatter(*best, s=RING, facecolors="none", edgecolors=ORANGE, linewidths=2)
-    ring.set_clip_on(False)  # also at the edge
+    ring.set_clip_on(False)  # draw it whole at the edge
     axes.set_title("the best in orange")
     figure.colorbar(drawn, ax=axes, label=unit)
     return figure
@@ -124,7 +124,7 @@ def _points(
 
 @in_style
 def importance_figure(outcome: SearchOutcome) -> Figure | None:
-    """Draw how much each parameter matters, if that is known."""
+    """Draw the importance of each parameter, if it is known."""
     shares = sorted(outcome.importances.items(), key=lambda pair: pair[1])
     if not shares:
         return None

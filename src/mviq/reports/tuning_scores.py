@@ -1,4 +1,4 @@
-"""How the runs of a search are judged: as reports judge them, on one scale."""
+"""Scores of the runs of a search, computed and scaled as in reports."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from mviq.studies.tuning.trial_scores import EvaluationCurve, Judge
 
 
 def judge_of(search: Search) -> Judge:
-    """Return what gives the score of a run; several environments must be Atari games."""
+    """Return the function that scores a run; several environments must all be Atari games."""
     envs, scale = _scale(search)
     if len(envs) > 1 and not scale.has_target:
         raise ValueError(
@@ -29,12 +29,12 @@ def judge_of(search: Search) -> Judge:
 
 
 def unit_of(search: Search) -> str:
-    """Return what a score is called."""
+    """Return the name of the score."""
     _, scale = _scale(search)
     return f"{'final' if search.score == 'final' else 'mean'} {scale.unit}"
 
 
 def _scale(search: Search) -> tuple[list[str], Scale]:
-    """Return the environments of a search, and their scale."""
+    """Return the environments of a search and their scale."""
     envs = [str(env["env"]) for env in search.study.environments]
     return envs, scale_of(envs, [np.zeros(1)] * len(envs), [(-np.inf, np.inf)] * len(envs))

@@ -30,10 +30,10 @@ from mviq.storage import json_bytes, write_durably
 
 
 class NetworkSpec(NamedTuple):
-    """What a network needs, and the arguments with which an agent has it."""
+    """The requirements of a network, and the arguments with which an agent uses it."""
 
     policy: str
-    smallest: int = 0  # pixels a side of its pictures; 0 for any observations
+    smallest: int = 0  # least side of its images in pixels; 0 for any observations
     policy_kwargs: Mapping[str, Any] = {}
     replay: type[ReplayBuffer] | None = None
 
@@ -49,7 +49,7 @@ NETWORKS = {
 
 
 SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Dict)
-"""The kinds of observations that agents learn from."""
+"""The observation spaces that agents support."""
 
 
 def make_env(config: Config, n_envs: int, seed: int, evaluation: bool, **options: Any) -> VecEnv:
@@ -61,9 +61,9 @@ def make_env(config: Config, n_envs: int, seed: int, evaluation: bool, **options
         options["wrappers"] = own(config, "wrappers")
     try:
         env = envs.make(config.env, n_envs, seed=seed, evaluation=evaluation, **options)
-    except (error.Error, ImportError) as reason:  # something it needs is not installed
+    except (error.Error, ImportError) as reason:  # a dependency is not installed
         raise RunError(f"{config.env} cannot be made: {one_line(reason)}") from None
-    env.observation_space.seed(seed)  # some environments draw from their space
+    env.observation_space.seed(seed)  # some environments sample from their space
     if not evaluation:
         repeat_what_is_hidden(env)
     return env if evaluation or config.normalize == "none" else normalized(env, config)
@@ -72,12 +72,12 @@ def make_env(config: Config, n_envs: int, seed: int, evaluation: bool, **options
 def normalized(env: VecEnv, config: Config) -> VecNormalize:
     """Return environments whose observations or rewards are rescaled by running statistics.
 
-    Evaluations do not use it: they show the agent what ``VecNormalize`` makes of raw observations,
-    and count raw rewards.
+    Evaluations do not use it: they normalise observations by the same statistics in
+    ``choose_actions``, and count raw rewards.
     """
     seen, rescaled = env.observation_space, config.normalize
     parts = None
-    if isinstance(seen, spaces.Dict):  # a mask of actions is to stay one
+    if isinstance(seen, spaces.Dict):  # an action mask must not be normalised
         parts = [name for name, part in seen.spaces.items() if isinstance(part, spaces.Box)]
     return VecNormalize(
         env,
@@ -89,7 +89,7 @@ def normalized(env: VecEnv, config: Config) -> VecNormalize:
 
 
 def make_agent(config: Config, env: VecEnv) -> Agent:
-    """Return the agent of a run, untrained."""
+    """Return the untrained agent of a run."""
     do_without_dynamo()
     in_parts = isinstance(env.observation_space, spaces.Dict)
     return _agent_class(config)(
@@ -119,7 +119,7 @@ def make_agent(config: Config, env: VecEnv) -> Agent:
 
 
 def _replay(config: Config) -> dict[str, Any]:
-    """Return the class of a replay buffer, None for the agent's choice, and its arguments."""
+    """Return the replay buffer class, None for the agent's default, and its arguments."""
     kind = NETWORKS[config.network].replay
     options: dict[str, Any] = {"handle_timeout_termination": config.time_limit == "bootstrap"}
     if config.prioritized_replay is not None:
@@ -167,7 +167,7 @@ def _policy_kwargs(config: Config, in_parts: bool) -> dict[str, Any]:
 
 
 def device_of(config: Config) -> torch.device:
-    """Return the device of a run, or say that there is none of this name."""
+    """Return the device of a run; raise if its name is invalid or it does not exist."""
     name = config.device
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -183,7 +183,7 @@ def device_of(config: Config) -> torch.device:
 
 
 def check_config(config: Config) -> None:
-    """Raise an error if the environment cannot be built, or device or tracker are missing."""
+    """Raise if the environment, the device, the tracker or a user's component cannot be used."""
     device_of(config)
     check_tracker(config.track)
     check_own_parts(config)
@@ -192,7 +192,7 @@ def check_config(config: Config) -> None:
 
 
 def build(config: Config) -> Agent:
-    """Return the agent of a run with its environments; raise if it has no room to learn."""
+    """Return the agent of a run with its environments; raise if memory does not suffice."""
     device_of(config)
     check_tracker(config.track)
     check_own_parts(config)
@@ -242,7 +242,7 @@ def _check_spaces(config: Config, env: VecEnv) -> None:
 
 
 def _check_parts(config: Config, space: spaces.Dict) -> None:
-    """Refuse what observations that are dictionaries cannot have."""
+    """Raise ``ValueError`` for settings that do not support dictionary observations."""
     rules = (
         ("network", config.network == "mlp", "mlp"),
         ("n_steps", config.n_steps == 1, "1"),
@@ -258,7 +258,7 @@ def _check_parts(config: Config, space: spaces.Dict) -> None:
 
 
 def save_agent(agent: Agent, path: Path) -> None:
-    """Save an agent, and beside it the statistics by which it sees normalised observations."""
+    """Save an agent, and next to it the statistics that normalise its observations, if any."""
     normalizer = agent.get_vec_normalize_env()
     if normalizer is not None and normalizer.norm_obs:
         content = {
@@ -270,7 +270,7 @@ def save_agent(agent: Agent, path: Path) -> None:
 
 
 def _statistics_of(normalizer: VecNormalize) -> dict[str, RunningMeanStd]:
-    """Return the statistics of observations, by their part if they are dictionaries."""
+    """Return the running statistics of observations, by key if they are dictionaries."""
     own = normalizer.obs_rms
     return own if isinstance(own, dict) else {"": own}
 
@@ -280,13 +280,13 @@ def _statistics_file(path: Path) -> Path:
 
 
 def model_files(config: Config, path: Path) -> list[Path]:
-    """Return the files that a saved agent of a run is made of."""
+    """Return the files of an agent saved at a path."""
     normalized = config.normalize in ("observations", "both")
     return [path, *([_statistics_file(path)] if normalized else [])]
 
 
 def load_trained_agent(config: Config, path: Path) -> Agent:
-    """Return a saved agent of a run, to act and not to learn: it has no room for replay."""
+    """Load a saved agent for acting only, with the smallest possible replay buffer."""
     least = config.n_envs * config.n_steps
     do_without_dynamo()
     check_own_parts(config)
@@ -298,7 +298,7 @@ def load_trained_agent(config: Config, path: Path) -> Agent:
 
 def _stored_statistics(config: Config, file: Path) -> VecNormalize:
     with closing(make_env(config, 1, config.seed, evaluation=False)) as env:
-        normalizer = cast(VecNormalize, env)  # as the configuration says
+        normalizer = cast(VecNormalize, env)  # as config.normalize is set
     content = read_json(file)
     for name, one in _statistics_of(normalizer).items():
         try:

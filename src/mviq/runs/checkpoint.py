@@ -1,13 +1,13 @@
-"""Checkpoints: atomic, checked when read, and for a large replay buffer incremental.
+"""Checkpoints: written atomically, verified when read, incremental for the replay buffer.
 
-    checkpoints/step_000020000/manifest.json         what belongs to it, with SHA-256
+    checkpoints/step_000020000/manifest.json         its files, with SHA-256
     checkpoints/step_000020000/state.json            everything but arrays
     checkpoints/step_000020000/arrays.safetensors    weights, optimiser, generators, …
     checkpoints/step_000020000/best_model.…          the best agent so far, if there is one
     checkpoints/replay/rows-….safetensors            the replay buffer, shared by checkpoints
 
-A checkpoint exists when its directory has its name: the directory is renamed when all is
-written. A file that is damaged is named, and the checkpoint before it is used.
+A checkpoint is written to a ``.partial`` directory, which is renamed once it is complete. If a file
+is damaged, a warning names it and the previous checkpoint is used.
 """
 
 import json
@@ -36,19 +36,19 @@ VERSION = 3
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What is known at a step: a tree of plain values, arrays, and where the tables end."""
+    """The state of a run at a step: a JSON tree, arrays, and where the tables end."""
 
     step: int
     tree: Any
     arrays: Arrays
     tables: dict[str, Mark]
     files: dict[str, bytes] = field(default_factory=dict)
-    """The best model so far, if there is one: it is part of what a run has made."""
+    """The files of the best model so far, if there is one."""
     segments: list[Segment] = field(default_factory=list)
 
 
 class DamagedError(RunError):
-    """A file of a checkpoint is not as it was written."""
+    """A file of a checkpoint is missing or damaged."""
 
 
 class Checkpoints:
@@ -61,7 +61,7 @@ class Checkpoints:
     def write(self, checkpoint: Checkpoint, rings: Sequence[Ring]) -> None:
         """Write a checkpoint and remove those that are no longer needed."""
         for place in (self.path, self.replay):
-            place.mkdir(exist_ok=True)  # not its parents: a run that was removed stays removed
+            place.mkdir(exist_ok=True)  # without parents: do not recreate a run that was removed
         sync(self.path.parent)
         segments = [
             segment
@@ -77,7 +77,7 @@ class Checkpoints:
         except OSError:
             shutil.rmtree(partial, ignore_errors=True)
             raise
-        shutil.rmtree(final, ignore_errors=True)  # of this step, but before its evaluation
+        shutil.rmtree(final, ignore_errors=True)  # one of this step, saved before its evaluation
         partial.rename(final)
         sync(self.path)
         self._segments = segments
@@ -104,10 +104,10 @@ class Checkpoints:
     def newest(
         self, check: Callable[[Checkpoint], None], warn: Callable[[str], None]
     ) -> Checkpoint | None:
-        """Return the newest checkpoint that is whole, having warned of each that is not.
+        """Return the newest valid checkpoint, None if there is none; warn of each newer one.
 
-        ``check`` raises if the run cannot go on from what a checkpoint holds. Where there are
-        checkpoints and none is whole, that is for a person to decide: nothing is touched.
+        ``check`` raises if the run cannot continue from a checkpoint. If all checkpoints are
+        invalid, nothing is removed and ``DamagedError`` is raised: the user must decide.
         """
         damage = ""
         for place in reversed(self._places()):
@@ -118,7 +118,7 @@ class Checkpoints:
                 if not isinstance(error, DamagedError):
                     raise
                 damage = str(error)
-            except Exception as error:  # there are so many ways for data to be wrong
+            except Exception as error:  # damaged data can raise any error
                 kind = "" if isinstance(error, ValueError) else f"{type(error).__name__} "
                 damage = f"{place} cannot be used: {kind}{one_line(error):.200}"
             else:
@@ -138,11 +138,11 @@ class Checkpoints:
         self._segments = checkpoint.segments
 
     def check_replay(self, checkpoint: Checkpoint, buffer: ReplayBuffer, rows: int) -> None:
-        """Refuse a checkpoint whose replay files do not hold what so many rows have left."""
+        """Check that the replay files hold a buffer to which ``rows`` rows have been added."""
         replay_log.check(self.replay, buffer, rows, checkpoint.segments)
 
     def write_all(self) -> None:
-        """Let the next checkpoint write the whole replay buffer: what was written has changed."""
+        """Make the next checkpoint write the whole replay buffer, as saved items have changed."""
         self._segments = []
 
     def fill(self, ring: Ring) -> None:
@@ -169,7 +169,7 @@ class Checkpoints:
         return sorted(p for p in self.path.glob("step_*") if p.suffix != ".partial")
 
     def _prune(self) -> None:
-        """Remove old and unfinished checkpoints, and replayed items that none refers to."""
+        """Remove old and unfinished checkpoints, and replay files that no checkpoint needs."""
         for place in (*self._places()[:-KEPT], *self.path.glob("*.partial")):
             shutil.rmtree(place)
         needed = set()
@@ -214,7 +214,7 @@ def _manifest(place: Path) -> dict[str, Any]:
 
 
 def made(kind: Any, content: dict[str, Any]) -> Any:
-    """Return a dataclass of what JSON holds, whose fields must be of their types."""
+    """Return a dataclass made from a JSON object, and check the types of its fields."""
     made = kind(**content)
     for part in fields(kind):
         if type(getattr(made, part.name)) is not part.type:

@@ -1,7 +1,7 @@
-"""The configuration of one training run: every choice, named, explained and checked.
+"""The configuration of one training run, with help texts and checks.
 
-A field carries its help text, which is also that of the command line. Its default stands beside
-its source in ``presets``. Nothing here loads torch before a configuration is made: help is quick.
+The help text of a field is also used by the command line. Defaults and their sources are in
+``presets``. Torch is imported only when a ``Config`` is created, so that ``--help`` is quick.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ PRESET_NAMES = (*dict.fromkeys(family.preset for family in FAMILIES), "btr")
 HASH_LENGTH = 8
 FEW = 3  # evaluations; a curve of fewer says little
 SEEDS = 2**31
-LARGEST = 2**63  # what a library below can count
-MOST_THREADS = 1024  # a library below ends the process if there is no room for them
+LARGEST = 2**63  # integers must fit in 64 bits
+MOST_THREADS = 1024  # native libraries abort the process if they cannot create their threads
 
 
 class Critic(NamedTuple):
@@ -40,8 +40,8 @@ CRITICS = {
 def option(text: str, *, identity: bool = True, own_part: bool = False) -> Any:
     """Declare a field; ``identity`` says whether it can change what is learnt or measured.
 
-    A part of a person's own, or one that came later, determines a run only if there is one: without
-    it, a run has the name and the file that it had before there were such parts.
+    ``own_part`` marks users' own components and settings added later: without a value they are not
+    hashed and may be missing in config.yaml, so that runs from before they existed stay valid.
     """
     return field(metadata={"help": text, "identity": identity, "own_part": own_part})
 
@@ -188,7 +188,7 @@ class Config:
     @property
     def name(self) -> str:
         """Return the name of the run's directory."""
-        env = re.sub("[/:]", "-", self.env)  # what a path cannot have, or a remote copy misreads
+        env = re.sub("[/:]", "-", self.env)  # "/" separates paths, and rsync reads ":" as a host
         return f"{env}_{self.algorithm}_q{self.q:g}_seed{self.seed}_{self.hash}"
 
 
@@ -201,7 +201,7 @@ PROBABILITIES = ("gamma", "epsilon_start", "epsilon_end", "epsilon_fraction")
 
 
 def _check_types(config: Config) -> None:
-    """Require of every field what its annotation says; an integer will do for a float."""
+    """Check that every field has its annotated type; an integer is accepted as a float."""
     for declared in fields(config):
         value = getattr(config, declared.name)
         if not fits(value, declared.type):
@@ -209,7 +209,7 @@ def _check_types(config: Config) -> None:
         numbers = value if isinstance(value, tuple) else (value,)
         if any(isinstance(number, int) and abs(number) >= LARGEST for number in numbers):
             _refuse(declared.name, value, "below 2**63")
-        if "float" in str(declared.type):  # q=2 and q=2.0 are one run, and have one name
+        if "float" in str(declared.type):  # q=2 and q=2.0 are the same run, with one name
             object.__setattr__(config, declared.name, _as_float(value))
 
 
@@ -261,7 +261,7 @@ def _check_ranges(config: Config) -> None:
     for name in ("eval_every", "learning_starts"):
         _require(config, name, getattr(config, name) >= 0, "at least 0")
     _require(config, "threads", config.threads <= MOST_THREADS, f"at most {MOST_THREADS}")
-    last = SEEDS - config.n_envs  # each environment has its own
+    last = SEEDS - config.n_envs  # each environment has its own seed
     _require(config, "seed", 0 <= config.seed <= last, f"between 0 and {last}")
     end = config.learning_rate_end
     finite = end is None or 0 <= end < math.inf
@@ -284,7 +284,7 @@ def _check_ranges(config: Config) -> None:
 
 
 def _check_together(config: Config) -> None:
-    """Require that the fields make sense together; the family of algorithms checks its own."""
+    """Check fields that depend on each other; ``named`` checks those of the MVI(q) family."""
     from mviq.tsallis.family import named
 
     bare = config.features_extractor is None or config.observation_bounds == "none"
@@ -311,7 +311,7 @@ def _check_together(config: Config) -> None:
 
 
 def remarks(config: Config) -> list[str]:
-    """Return what does not fit the length of a run, each with what to type instead."""
+    """Return warnings about settings that do not suit the length of a run, with better ones."""
     total, starts = config.total_steps, config.learning_starts
     lines = []
     decayed = int(config.epsilon_fraction * total)
@@ -334,7 +334,7 @@ def remarks(config: Config) -> list[str]:
 
 
 def family_fields(config: Config) -> dict[str, Any]:
-    """Return the fields that say which point of the MVI(q) family is learnt."""
+    """Return the fields that define a member of the MVI(q) family."""
     names = ("q", "temperature", "munchausen_alpha", "form", "clip")
     return {name: getattr(config, name) for name in (*names, "entropy_weight", "policy_method")}
 

@@ -27,11 +27,11 @@ PACKAGES = (
 
 
 class RunError(Exception):
-    """A run cannot go on, for a reason outside of it; the message is one line for the user."""
+    """A run cannot continue for an external reason; the message is one line for the user."""
 
 
 class BusyError(RunError):
-    """Another process works on the run."""
+    """Another process is working on the run."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class LockedDirectory:
     path: Path
 
     def remove_unfinished(self) -> None:
-        """Remove what was being written when an earlier session was killed."""
+        """Remove the temporary files of an earlier session that was killed."""
         for file in self.path.glob(".*.partial*"):
             file.unlink()
 
@@ -81,13 +81,13 @@ class LockedDirectory:
             return True
 
     def check_idle(self) -> None:
-        """Raise ``BusyError`` if another process works in it."""
+        """Raise ``BusyError`` if another process holds the lock."""
         if self.busy:
             raise BusyError(f"another process is running {self.path}")
 
 
 class RunDirectory(LockedDirectory):
-    """The places of a run's files."""
+    """The paths of a run's files, and access to them."""
 
     config_file = property(lambda self: self.path / "config.yaml")
     system_file = property(lambda self: self.path / "system.json")
@@ -114,7 +114,7 @@ class RunDirectory(LockedDirectory):
             raise ValueError(f"{self.result_file} is damaged: it does not hold a result") from None
 
     def finish(self, result: Result) -> None:
-        """Write down how the run ended."""
+        """Write result.json."""
         write_durably(self.result_file, _json(asdict(result)))
 
     def config(self) -> Config:
@@ -135,14 +135,14 @@ class RunDirectory(LockedDirectory):
         return resolve(**settings)
 
     def settle(self, config: Config) -> None:
-        """Write down the configuration; a directory that belongs to another run is refused."""
+        """Write config.yaml; raise ``RunError`` if the directory belongs to another run."""
         if self.config_file.is_file() and self.config().hash != config.hash:
             raise RunError(f"{self.config_file} was changed: it is not the run of this name")
         write_durably(self.config_file, config_yaml(config).encode())
 
 
 def find_run(path: Path) -> RunDirectory:
-    """Return the run of a directory, or the only run whose name begins like that."""
+    """Return the run at a path, or the only run whose path begins with it."""
     directory = RunDirectory(path)
     if directory.config_file.is_file():
         return directory
@@ -199,7 +199,7 @@ def _commit() -> str | None:
 
 
 def _cpu_model() -> str:
-    """Return the name of the processor: other matrix products round differently."""
+    """Return the name of the processor: others may round matrix products differently."""
     with suppress(OSError):  # only Linux has this file
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
@@ -230,7 +230,7 @@ def read_json(file: Path) -> dict[str, Any]:
 
 
 def write_system(directory: RunDirectory) -> list[str]:
-    """Write down the system, and return what has changed since an earlier session."""
+    """Write system.json, and return what has changed since the previous session."""
     now, file = system(), directory.system_file
     before = _that_matters(read_json(file)) if file.is_file() else _that_matters(now)
     write_durably(file, _json(now))
@@ -239,6 +239,6 @@ def write_system(directory: RunDirectory) -> list[str]:
 
 
 def _that_matters(system: dict[str, Any]) -> dict[str, Any]:
-    """Return what results depend on to the last bit."""
+    """Return the versions and hardware that can change the last bits of results."""
     names = ("processor", "cpu", "blas", "python")
     return {**system.get("versions", {}), **{x: system[x] for x in names if x in system}}

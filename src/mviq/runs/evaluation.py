@@ -17,8 +17,8 @@ from mviq.runs.run_state import undisturbed_randomness
 
 Way = Literal["greedy", "policy"]
 TOGETHER = 10  # episodes played at once
-LONGEST = 27_000  # steps: Atari's half an hour of play; some environments never end by themselves
-_EVALUATION = 2  # keeps these seeds apart from others made of the same numbers
+LONGEST = 27_000  # steps, 30 minutes of Atari: some environments never end an episode
+_EVALUATION = 2  # separates the seeds of evaluations from other seeds
 
 
 class Episode(NamedTuple):
@@ -29,7 +29,7 @@ class Episode(NamedTuple):
 
 
 def seed_of(seed: int, step: int) -> int:
-    """Return the seed of an evaluation: another at every step, the same for every run."""
+    """Return the seed of the evaluation at a step, the same in all runs with this ``seed``."""
     entropy = [seed, step, _EVALUATION]
     return int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 1)
 
@@ -42,13 +42,13 @@ def evaluate(
     way: Way = "greedy",
     tell: Callable[[int], None] = lambda finished: None,
 ) -> list[Episode]:
-    """Play some episodes, greedily or by the policy.
+    """Play episodes with greedy actions or with actions sampled from the policy.
 
-    The result depends on the agent's weights and on the seed alone. Episodes are the first ones
-    of as many environments: taking the first to finish would prefer short ones. One that is too
-    long is cut off.
+    The result depends only on the agent's weights and the seed. Each environment plays one episode:
+    counting the first episodes to finish in parallel environments would favour short ones. An
+    episode is truncated after ``LONGEST`` steps.
 
-    ``tell`` is told after every step how many are finished; it may raise to give up.
+    ``tell`` is called after every step with the number of finished episodes; it may raise to abort.
     """
     finished: list[Episode] = []
     with undisturbed_randomness(), threads(config.threads):
@@ -65,7 +65,7 @@ def evaluate(
 
 
 class Game:
-    """Environments that are stepped until each of them has finished an episode, or was cut off."""
+    """Vectorised environments, stepped until one episode of each has finished or is truncated."""
 
     def __init__(self, env: VecEnv) -> None:
         self.env, self.observations = env, cast(Any, env.reset())
@@ -90,7 +90,10 @@ class Game:
 
 
 def _games(config: Config, number: int, seed: int, stack: ExitStack) -> list[Game]:
-    """Return games, apart so that one that is over costs no time; C++ has its own all at once."""
+    """Return one game per environment, so that finished ones cost no time.
+
+    The environments of ale-py's vector backend form one game: they are stepped together in C++.
+    """
     size = 1 if config.backend == "wrappers" else number
     games = []
     for first in range(0, number, size):
@@ -101,7 +104,7 @@ def _games(config: Config, number: int, seed: int, stack: ExitStack) -> list[Gam
 
 
 def _play_on(agent: Agent, games: list[Game], generator: np.random.Generator, way: Way) -> None:
-    """Take one step in each of some games, with the actions of one pass through the network."""
+    """Step every game once, with actions from a single forward pass."""
     observations = _batch([game.observations for game in games])
     chosen = choose_actions(agent, observations, generator, way)
     ends = np.cumsum([game.env.num_envs for game in games])
@@ -110,7 +113,7 @@ def _play_on(agent: Agent, games: list[Game], generator: np.random.Generator, wa
 
 
 def _batch(observations: list[Any]) -> Any:
-    """Return observations of several games as one batch; a dictionary of them part by part."""
+    """Concatenate the observations of several games into one batch, dictionaries key by key."""
     if not isinstance(observations[0], dict):
         return np.concatenate(observations)
     return {part: np.concatenate([seen[part] for seen in observations]) for part in observations[0]}
@@ -119,7 +122,7 @@ def _batch(observations: list[Any]) -> Any:
 def choose_actions(
     agent: Agent, observations: Any, generator: np.random.Generator, way: Way
 ) -> Array:
-    """Return the best actions, or actions drawn from the policy with a generator of its own."""
+    """Return the greedy actions, or actions sampled from the policy with ``generator``."""
     normalizer = agent.get_vec_normalize_env()
     if normalizer is not None:
         observations = normalizer.normalize_obs(observations)

@@ -1,4 +1,4 @@
-"""Parts of a person's own that a run is built of, each named by its import path."""
+"""Users' own components of a run, such as wrappers and callbacks, given as import paths."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from mviq.runs.snapshot import capture, check_attributes, prepare
 
 
 class Kind(NamedTuple):
-    """What a setting may name."""
+    """What a setting may name: a check, and its description for messages."""
 
     fits: Callable[[Any], bool]
     words: str
@@ -36,18 +36,18 @@ KINDS = {
     "learning_rate_schedule": _SCHEDULE,
     "q_schedule": _SCHEDULE,
 }
-_OF_THE_RUN = {"model", "parent", "locals", "globals"}  # attributes of every callback
+_OF_THE_RUN = {"model", "parent", "locals", "globals"}  # set by SB3, not a callback's state
 
 
 def own(config: Config, setting: str) -> list[Any]:
-    """Return what a setting names, in its order; raise ``ValueError`` for what is not there."""
+    """Import the components that a setting names; raise ``ValueError`` if one is invalid."""
     given = getattr(config, setting)
     paths = given if isinstance(given, tuple) else () if given is None else (given,)
     return [_find(setting, path) for path in paths]
 
 
 def check_own_parts(config: Config) -> None:
-    """Raise ``ValueError`` if a part is not there; make all of them known to saved agents."""
+    """Import all components and register them for saved agents; raise ``ValueError`` if invalid."""
     for setting in KINDS:
         for part in own(config, setting):
             register(part)
@@ -67,14 +67,14 @@ def _find(setting: str, path: str) -> Any:
 
 
 def callback_state(callbacks: list[Any]) -> tuple[Any, dict[str, Any]]:
-    """Return the state of callbacks as data: their attributes."""
+    """Return the attributes of callbacks as a JSON tree and arrays."""
     return capture([_attributes(callback) for callback in callbacks], "callbacks")
 
 
 def prepare_callbacks(
     callbacks: list[Any], tree: Any, arrays: dict[str, Any]
 ) -> Callable[[], None]:
-    """Check the state that was captured, and return what gives it to the callbacks."""
+    """Check a saved state, and return a function that loads it into the callbacks."""
     now = [_attributes(callback) for callback in callbacks]
     states, put_inside = prepare(now, tree, arrays, "callbacks")
     for callback, before, state in zip(callbacks, now, states, strict=True):

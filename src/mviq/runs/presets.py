@@ -1,7 +1,7 @@
 """Defaults, each with its source: Tables 1 and 2 of the paper, and ours for the rest.
 
-A preset is picked by the family of the environment. Where the paper is silent the source says
-what we took instead and from whom. What depends on the length of a run is a function of it.
+A preset is chosen by the family of the environment. Where the paper gives no value, the source says
+where ours comes from. A default that depends on the length of the run is a function of it.
 """
 
 import math
@@ -24,13 +24,13 @@ SEARCHED = "our choice after the searches of results/tune-*.csv"
 
 
 class Default(NamedTuple):
-    """A value, or a function from the steps of a run to it, and where it comes from."""
+    """A value, or a function of ``total_steps`` that returns it, and its source."""
 
     value: Any
     source: str
 
     def of(self, total_steps: int) -> "Default":
-        """Return the value for a run of so many steps."""
+        """Return the default with its value for a run of ``total_steps`` steps."""
         value = self.value(total_steps) if callable(self.value) else self.value
         return Default(value, self.source)
 
@@ -43,22 +43,22 @@ def _from(source: str, **values: Any) -> dict[str, Default]:
 
 
 def _at_most(steps: int, share: float) -> Callable[[int], int]:
-    """Return a number of steps, but no more than a share of the run."""
+    """Return a function of ``total_steps``: ``steps``, but at most a share of the run."""
     return lambda total_steps: max(1, min(steps, int(share * total_steps)))
 
 
 def _over(steps: int, most: float) -> Callable[[int], float]:
-    """Return the fraction of the run that so many steps are, but at most so much."""
+    """Return a function of ``total_steps``: the fraction that ``steps`` are, at most ``most``."""
     return lambda total_steps: min(most, steps / total_steps)
 
 
 _EVALUATED = 1 / 20  # a curve has at least 20 points, however short the run
-_WARM_UP = 1 / 20  # ε decays over at least twice that
+_WARM_UP = 1 / 20  # ε decays over at least twice as many steps
 
 
 @dataclass(frozen=True)
 class Preset:
-    """Defaults for a family of environments, and for some algorithms others."""
+    """Defaults for a family of environments, some of which depend on the algorithm."""
 
     summary: str
     values: Defaults
@@ -216,9 +216,9 @@ def defaults(
     preset: str | None = None,
     total_steps: int | None = None,
 ) -> Defaults:
-    """Return the default and its source of every field for a run of an algorithm.
+    """Return the default of every field, with its source.
 
-    Some depend on how long it is; without ``total_steps`` it is as long as the preset says.
+    Some depend on the length of the run, which is that of the preset if ``total_steps`` is None.
     """
     name = family_of(env).preset if preset is None else preset
     if name not in PRESETS:
@@ -262,7 +262,7 @@ def sources(config: Config) -> dict[str, str]:
 
 
 def _point_of_the_family(algorithm: str) -> dict[str, Default]:
-    """Return the numbers that an algorithm's name stands for."""
+    """Return the parameters of the MVI(q) family that define a named algorithm."""
     from mviq.tsallis.family import FAMILY
 
     if algorithm not in FAMILY:
@@ -272,7 +272,7 @@ def _point_of_the_family(algorithm: str) -> dict[str, Default]:
 
 
 def check_names(settings: Iterable[str]) -> None:
-    """Say which setting there is not, and the closest there is."""
+    """Raise ``ValueError`` for an unknown setting, with the closest known one."""
     known = [f.name for f in fields(Config) if f.name != "given"]
     for name in sorted(set(settings) - set(known), key=str):
         raise ValueError(f"a run has no setting {name!r}{did_you_mean(name, known)}")

@@ -1,4 +1,4 @@
-"""What the files of a run say: how it ended, its settings, its curves and its final score.
+"""Reads the files of a run: how it ended, its settings, its curves and its final score.
 
 The status of a study, a search, reports and the paper's figures all read runs through these
 functions. Nothing here imports torch, builds an environment or changes a file.
@@ -50,7 +50,7 @@ def read_ending(run: RunDirectory, failure: str | None = None) -> Ending:
 
 
 def read_settings(run: RunDirectory) -> dict[str, Any]:
-    """Return the settings in config.yaml, which must identify the run."""
+    """Return the settings in config.yaml, which must include env, seed and algorithm."""
     settings = read_file(run.config_file)
     for name, kind in (("env", str), ("seed", int), ("algorithm", str)):
         if not isinstance(settings.get(name), kind):
@@ -65,7 +65,7 @@ def read_system(run: RunDirectory) -> dict[str, Any]:
 
 
 def seconds_of(run: RunDirectory) -> float | None:
-    """Return for how long a run has been at work, all its starts together; None if nobody knows."""
+    """Return the wall-clock time of a run in seconds, over all its starts; None if unknown."""
     column = "time/time_elapsed"
     clock = [_number(run.timing, row, column) for row in read_rows(run.timing) if column in row]
     before_a_start = [now for now, later in pairwise(clock) if later < now]
@@ -117,7 +117,7 @@ def final_points(size: int) -> int:
 def final_score(curves: Floats, points: int | None = None) -> Floats:
     """Return the mean over the last points of curves ``(..., points)``: the final score.
 
-    A run with a missing point among them has no score: NaN.
+    The score is NaN if one of these points is missing (NaN).
 
     >>> float(final_score(np.arange(20.0)))
     18.5

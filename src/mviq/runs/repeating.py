@@ -1,9 +1,9 @@
-"""Environments that cannot give their state, such as those of Box2D: the episode is done again.
+"""Restores environments whose state cannot be read, such as Box2D's, by repeating the episode.
 
-A simulator in C++ hides its state, but it is deterministic: with the generator as it was before the
-reset, the same actions lead to the same state. A digest of all observations and rewards says
-whether they did, bit for bit. It costs as many steps as the episode has had, twice when a run is
-resumed: in a trial, and in earnest.
+A simulator in C++ hides its state, but it is deterministic: with the random generator restored to
+its state before the reset, the same actions lead to the same state. A digest of all observations
+and rewards verifies this bit for bit. Resuming a run repeats the steps of the episode twice: in a
+trial environment (``run_state.rehearse``) and in that of the run.
 """
 
 import hashlib
@@ -14,11 +14,11 @@ import numpy as np
 
 
 class CannotRepeat(ValueError):  # noqa: N818 - a property of the environment, not a failure
-    """An episode went another way than before."""
+    """Repeating an episode did not lead to the same state."""
 
 
 class RepeatingEpisodes(gym.Wrapper[Any, Any, Any, Any]):
-    """Remembers how the episode began and what was done, to do the same once more."""
+    """Records the start and the actions of the current episode, so that it can be repeated."""
 
     _seed: int | None = None
     _began: Any = None
@@ -45,7 +45,7 @@ class RepeatingEpisodes(gym.Wrapper[Any, Any, Any, Any]):
         return self.env.unwrapped.np_random
 
     def get_state(self) -> dict[str, Any]:
-        """Return how the episode began, its actions, and what they led to."""
+        """Return the start of the episode, its actions, and a digest of what they led to."""
         if self._began is None:
             return {}
         return {
@@ -57,7 +57,7 @@ class RepeatingEpisodes(gym.Wrapper[Any, Any, Any, Any]):
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Do an episode again, and require that everything is as it was."""
+        """Repeat an episode; raise ``CannotRepeat`` if it does not lead to the same state."""
         try:
             self._generator().bit_generator.state = state["began"]
             self.reset(seed=state["seed"])

@@ -1,8 +1,8 @@
-"""A replay buffer on disk as a log: a checkpoint adds only what is new since the last one.
+"""Saves a replay buffer as a log: a checkpoint writes only the items added since the last one.
 
-A buffer is made of rings: arrays whose first axis is time, modulo their length. Item number n,
-counted from the beginning of the run, is at n modulo the length, so a ring is restored from any
-files that together hold its newest items.
+A buffer consists of rings: circular buffers whose first axis is time. Item n, counted from the
+beginning of the run, is at index n modulo the capacity, so a ring can be restored from any files
+that together hold its newest items.
 """
 
 from collections.abc import Iterable
@@ -26,12 +26,12 @@ from mviq.agents.replay_files import (
 from mviq.arrays import Array
 from mviq.storage import digest, write_durably
 
-SEGMENT_BYTES = 2**27  # of one file, so that writing needs little memory
+SEGMENT_BYTES = 2**27  # of one file at most: it is serialised in memory before it is written
 
 
 @dataclass(frozen=True)
 class Ring:
-    """Arrays that are written together, one item at a time, over and over."""
+    """Arrays of a circular buffer that are written together, one item at a time."""
 
     name: str
     arrays: dict[str, Array]
@@ -40,20 +40,20 @@ class Ring:
 
     @property
     def capacity(self) -> int:
-        """Return how many items there are at most."""
+        """Return the maximum number of items."""
         return len(next(iter(self.arrays.values())))
 
     def since(self, number: int) -> range:
-        """Return the numbers of the items that have been written since and are still there."""
+        """Return the numbers of the items from ``number`` on that are not overwritten yet."""
         return range(max(number, self.count - self.capacity, 0), self.count)
 
     def items(self, numbers: range) -> dict[str, Array]:
-        """Return copies of some items."""
+        """Return copies of the items with these numbers."""
         where = np.arange(numbers.start, numbers.stop) % self.capacity
         return {name: array[where] for name, array in self.arrays.items()}
 
     def put(self, numbers: range, items: dict[str, Array]) -> None:
-        """Write items to their places; what is too old for the ring is left out."""
+        """Write items at their indices, except those that are too old for the ring."""
         kept = range(max(numbers.start, self.count - self.capacity), min(numbers.stop, self.count))
         if not kept:
             return
@@ -75,7 +75,7 @@ class Segment:
 
 
 def rings(buffer: ReplayBuffer, rows: int) -> list[Ring]:
-    """Return the rings of a buffer to which so many rows have been added in the run."""
+    """Return the rings of a buffer to which ``rows`` rows have been added in the run."""
     small = small_state(buffer)
     arrays = {k: v for k, v in buffer_state(buffer)[0].items() if k not in small}
     if not isinstance(buffer, FrameReplayBuffer):
@@ -98,7 +98,7 @@ def small_state(buffer: ReplayBuffer) -> dict[str, Any]:
 
 
 def set_small_state(buffer: ReplayBuffer, state: dict[str, Any]) -> None:
-    """Set what ``small_state`` returned."""
+    """Restore what ``small_state`` returned."""
     for name, value in state.items():
         if isinstance(value, np.ndarray):
             getattr(buffer, name)[...] = value
@@ -107,7 +107,7 @@ def set_small_state(buffer: ReplayBuffer, state: dict[str, Any]) -> None:
 
 
 def check_small_state(buffer: ReplayBuffer, state: Any, rows: int) -> None:
-    """Refuse what cannot be the small state of a buffer to which so many rows have been added."""
+    """Check the small state of a buffer to which ``rows`` rows have been added."""
     check_numbers("replay", buffer, state)
     now, size, bounds = small_state(buffer), buffer.buffer_size, bounds_of(buffer)
     if state.keys() != now.keys() or state["pos"] != rows % size or state["full"] != (rows >= size):
@@ -139,7 +139,7 @@ def _write(directory: Path, ring: Ring, numbers: range) -> Segment:
 
 
 def check(directory: Path, buffer: ReplayBuffer, rows: int, segments: list[Segment]) -> None:
-    """Refuse segments that do not hold what a buffer with so many rows has."""
+    """Check that segments hold all items of a buffer to which ``rows`` rows have been added."""
     bounds = bounds_of(buffer)
     for ring in rings(buffer, rows):
         reached = ring.since(0).start

@@ -1,4 +1,4 @@
-"""Everything that a run needs to go on: agent, environment, random generators, replay buffer."""
+"""Saves and restores a run's state: agent, environment, random generators, replay buffer."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -23,9 +23,9 @@ _NEXT_EPISODE = 1  # separates the seeds of new episodes from other seeds
 
 
 def collect(agent: Any) -> tuple[dict[str, Any], Arrays]:
-    """Return the state of an agent and its environment, but for the rings of its replay buffer.
+    """Return the state of an agent and its environment, without the rings of its replay buffer.
 
-    The environment's is None if it cannot be read.
+    The state of the environment is None if it cannot be read.
     """
     parts = {
         "state": agent.get_state(),
@@ -50,10 +50,10 @@ def prepare_state(
     arrays: Arrays,
     can_log: Callable[[str, Any], bool],
 ) -> Callable[[], None]:
-    """Check all of a state, and return what gives it to the agent, whose environment was reset.
+    """Check a saved state, and return a function that loads it into the agent.
 
-    The agent was built from the same configuration; it stays as it is until then. ``can_log`` says
-    whether the run has a place for a value of a name.
+    The agent must be built from the same configuration, and its environment reset; it is not
+    changed before the function is called. ``can_log(name, value)`` says what the run can log.
     """
     targets = {"state": None, "replay": None, "random": None}
     targets |= {"env": agent.env, "action_space": agent.action_space}
@@ -83,16 +83,16 @@ def prepare_state(
 
 
 def _running_statistics(agent: Any) -> dict[str, Any]:
-    """Return what ``VecNormalize`` has learnt: where a new episode begins, it is to stay."""
+    """Return the running statistics of ``VecNormalize``, saved even if the environment is not."""
     known = vars(agent.get_vec_normalize_env() or object)
     return {name: known[name] for name in ("obs_rms", "ret_rms") if name in known}
 
 
 def rehearse(make_env: Callable[[], VecEnv], tree: dict[str, Any], arrays: Arrays) -> None:
-    """Give a state to another environment, and make a step: one that cannot go on raises.
+    """Restore a state in a new environment and take a step, which raises if the state is invalid.
 
-    Wrappers need some of the state at the end only. So the step ends the episode, unless to end so
-    early is too much for the environment in any state.
+    Wrappers may use part of their state only at the end of an episode. So the step ends the
+    episode, unless the environment cannot end an episode so early even right after a reset.
     """
     if tree["env"] is None:
         return
@@ -116,13 +116,13 @@ def _can_end_early(make_env: Callable[[], VecEnv]) -> bool:
     with closing(make_env()) as env:
         try:
             _step(env, env.reset(), ends=True)
-        except Exception:  # of any kind: the environment is a user's
+        except Exception:  # of any kind: it may be the user's own environment
             return False
     return True
 
 
 def _step(env: VecEnv, last: Any, ends: bool) -> None:
-    """Make a step with the first action that is available, after which episodes may be over."""
+    """Take a step with the first available action; it ends the episodes if ``ends``."""
     actions = np.full(env.num_envs, getattr(env.action_space, "start", 0))
     if has_mask(last):
         actions += last["action_mask"].argmax(axis=1)
@@ -140,7 +140,7 @@ def _end_with_next_step(env: Any) -> None:
     step = env.step
 
     def last_step(action: Any) -> Any:
-        del env.step  # the next one is as always
+        del env.step  # restores the original method
         observation, reward, _, truncated, info = step(action)
         return observation, reward, True, truncated, info
 
@@ -153,9 +153,9 @@ def replay_rings(agent: Any) -> list[Ring]:
 
 
 def repeat_what_is_hidden(env: VecEnv) -> None:
-    """Let environments that cannot give their state remember their episodes instead.
+    """Wrap environments whose state cannot be read in ``RepeatingEpisodes``.
 
-    As far inside as will do: the state of the wrappers around it may be older than the episode.
+    The innermost place that suffices is used: outer wrappers may keep state across episodes.
     """
     for outer in getattr(env, "envs", ()):
         for wrapper in reversed(list(_wrappers(outer))):
@@ -175,7 +175,7 @@ def _wrappers(env: Any) -> Iterator[Any]:
 
 
 def repeats(env: VecEnv) -> bool:
-    """Return whether an environment remembers its episodes, to do them again."""
+    """Return whether any environment is wrapped in ``RepeatingEpisodes``."""
     return any(is_wrapped(outer, RepeatingEpisodes) for outer in getattr(env, "envs", ()))
 
 
@@ -192,8 +192,8 @@ def hidden_in(env: Any) -> str | None:
 def last_episodes_cut_off(agent: Any) -> Iterator[None]:
     """Mark the newest transitions in the replay buffer as truncated, until the end of the block.
 
-    They are saved this way if the environment cannot give its state: another episode follows them
-    when the run is resumed, and no n-step return may reach from one into the other.
+    They are saved this way if the state of the environment cannot be read: the resumed run begins a
+    new episode after them, and no n-step return may span both episodes.
     """
     buffer = agent.replay_buffer
     last = (buffer.pos - 1) % buffer.buffer_size
@@ -221,7 +221,7 @@ def begin_new_episodes(agent: Any, seed: int) -> None:
 
 
 def _random_state() -> dict[str, Any]:
-    """Return the state of every generator that belongs to the process."""
+    """Return the states of the global random generators."""
     return {
         "python": random.getstate(),
         "numpy": np.random.get_state(legacy=False),  # noqa: NPY002 - it is SB3 that draws from it
@@ -248,7 +248,7 @@ def _set_random_state(state: dict[str, Any]) -> None:
 
 @contextmanager
 def undisturbed_randomness() -> Iterator[None]:
-    """Reset the random generators of the process to their state before the block."""
+    """Restore the global random generators at the end of the block."""
     before = _random_state()
     try:
         yield

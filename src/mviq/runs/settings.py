@@ -16,12 +16,12 @@ from mviq.runs.presets import check_names, sources
 FIELDS: dict[str, Field[Any]] = {declared.name: declared for declared in fields(Config)}
 NOTHING = ("none", "null", "")
 MOST_DEPTH, MOST_VALUES = 50, 1_000_000  # of a file: more is a mistake, or an attack
-MOST_BYTES = 2_000_000  # of a file, which PyYAML may take 20 s to read
+MOST_BYTES = 2_000_000  # of a file: PyYAML may take 20 s to read that many
 PICKING = ("preset", "algorithm", "total_steps")  # what the defaults of other settings depend on
 
 
 def parse(name: str, text: str, kind: Any = None) -> Any:
-    """Return the value of a field written as text, or of something else of a given type.
+    """Parse the text of a field, or of another value whose type is given as ``kind``.
 
     >>> parse("total_steps", "5e5"), parse("q", "inf"), parse("hidden", "512,512")
     (500000, inf, (512, 512))
@@ -46,7 +46,7 @@ def _read(text: str, kind: Any) -> Any:
         return tuple(_read(part, choices[0]) for part in text.strip("()[]").split(","))
     if type(None) in choices:
         return None if text.lower() in NOTHING else _read(text, choices[0])
-    if choices:  # names, or something else
+    if choices:  # a union of names and another type
         name = "none" if text.lower() in NOTHING else text.lower()
         return name if fits(name, choices[0]) else _read(text, choices[1])
     if kind is bool:
@@ -74,7 +74,7 @@ def _whole(text: str) -> int:
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """Return the settings of a YAML or TOML file; a wrong one is named with the file."""
+    """Return the settings of a YAML or TOML file; errors name the file and the setting."""
     content = load(path)
     try:
         check_names(name for name in content if name != "given")
@@ -119,7 +119,7 @@ def _load(path: Path) -> Any:
 
 
 def _check_extent(root: Any, inside: Callable[[Any], Iterable[Any]]) -> None:
-    """Refuse what is too deep, or too much once aliases stand for what they repeat."""
+    """Raise ``ValueError`` if content is nested too deeply, or too large with aliases expanded."""
     count, ahead = 0, [(root, 0)]
     while ahead:
         value, depth = ahead.pop()
@@ -142,12 +142,12 @@ def _nodes_of(node: Any) -> Iterable[Any]:
 
 
 def _strict_loader() -> Any:
-    """Return a safe loader that refuses duplicate keys, of which YAML takes the last."""
+    """Return a safe loader that refuses duplicate keys, of which PyYAML would use the last."""
     import yaml
 
     class Strict(yaml.SafeLoader):
         def construct_document(self, node: Any) -> Any:
-            _check_extent(node, _nodes_of)  # before merge keys multiply it
+            _check_extent(node, _nodes_of)  # before merge keys expand it
             return super().construct_document(node)
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
@@ -162,15 +162,15 @@ def _strict_loader() -> Any:
 
 
 def convert(name: Any, value: Any, kind: Any = None) -> Any:
-    """Return a value of a file as its field wants it; YAML reads 1e-3 as text, for example.
+    """Convert a value of a file to the type of its field; YAML reads 1e-3 as text, for example.
 
-    Something that is no field can be given with its type.
+    The type of a value that is not a field is given as ``kind``.
 
     >>> convert("learning_rate", "1e-3"), convert("hidden", [32, 32]), convert("clip", ["-inf", 0])
     (0.001, (32, 32), (-inf, 0.0))
     """
     if kind is None and name not in FIELDS:
-        return value  # resolve names it, with the closest
+        return value  # resolve reports it, with the closest known name
     kind = FIELDS[name].type if kind is None else kind
     plain = tuple(value) if isinstance(value, list) else value
     if fits(plain, kind):
@@ -180,7 +180,7 @@ def convert(name: Any, value: Any, kind: Any = None) -> Any:
 
 
 def add_setting_options(parser: argparse.ArgumentParser) -> None:
-    """Give a parser one option per field; what is not given is not in the namespace."""
+    """Add one option per field to a parser; options not given are not in the namespace."""
     group = parser.add_argument_group("settings of the run (default: the preset's, see --explain)")
     for name, declared in FIELDS.items():
         if name in ("env", "given"):
@@ -211,10 +211,10 @@ def given(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def merged(settings: dict[str, Any], typed: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a file with those of the command line, which win.
+    """Merge the settings of a file with those of the command line, which take precedence.
 
-    The file of a run has every setting. Where something that the preset depends on is changed,
-    only what was given for that run is taken from it.
+    The config.yaml of a run has every setting. If a setting that defaults depend on is changed,
+    only the settings that were given explicitly for that run are taken from it.
     """
     if "given" not in settings:
         return settings | typed
@@ -225,7 +225,7 @@ def merged(settings: dict[str, Any], typed: dict[str, Any]) -> dict[str, Any]:
 
 
 def config_yaml(config: Config) -> str:
-    """Return a configuration as a YAML file that explains itself and can be given back."""
+    """Return a configuration as commented YAML that ``read_file`` can read."""
     import yaml
 
     lines, source = [], sources(config)

@@ -1,12 +1,12 @@
-"""The state of an object as data, and back into an object built the same way.
+"""Captures the state of an object as data, and restores it in an object built the same way.
 
-Environments have no common way to give their state, but they are made of Python objects. A
-snapshot extends the codec of plain data to them: random generators and the Arcade Learning
-Environment give their own state, of a space the random generator is stored, and of other Python
-objects the attributes. What is reached twice is stored once, so that shared things stay shared.
-Code and specifications are taken to be the same in an object built the same way. Anything else,
-such as a simulator in C++, cannot be captured, and ``CannotEncode`` says where it is; an episode
-with such a thing can be done again (``RepeatingEpisodes``).
+Gymnasium has no common method to read the state of an environment, but most are Python objects. A
+snapshot extends the codec of plain data to them: it stores the states that random generators and
+the Arcade Learning Environment return, the random generators of spaces, and the attributes of other
+Python objects. An object that is referenced twice is stored once, so that it stays shared. Classes,
+functions and specifications are not stored: an object built the same way has the same ones.
+Anything else, such as a simulator in C++, cannot be captured, and ``CannotEncode`` says where it
+is; such an environment repeats its episode instead (``RepeatingEpisodes``).
 """
 
 import enum
@@ -45,7 +45,7 @@ def capture(value: Any, name: str) -> tuple[Any, Arrays]:
 
 
 def restore(target: Any, tree: Any, arrays: Arrays, name: str) -> Any:
-    """Return the value captured with a name; an object is not made but changed.
+    """Return the value captured under a name; objects are updated in place, not created.
 
     ``target`` is an object built the same way as the one captured, or None for plain data.
     """
@@ -55,7 +55,7 @@ def restore(target: Any, tree: Any, arrays: Arrays, name: str) -> Any:
 
 
 def prepare(target: Any, tree: Any, arrays: Arrays, name: str) -> tuple[Any, Callable[[], None]]:
-    """Check what ``restore`` is given; return its value, and what changes the objects in it."""
+    """Check a captured value; return it, and a function that updates the objects in it."""
     reader = _Reader(arrays)
     value = reader.decode(tree, name, target)
 
@@ -70,7 +70,7 @@ class _Writer(Encoder):
     def __init__(self) -> None:
         super().__init__()
         self.paths: dict[int, str] = {}
-        self.values: dict[str, Any] = {}  # kept, as an id belongs to one object while that lives
+        self.values: dict[str, Any] = {}  # keeps the objects alive, so that ids stay unique
 
     def encode(self, value: Any, path: str) -> Any:
         if isinstance(value, _CONSTANTS):
@@ -115,7 +115,7 @@ class _Reader(Decoder):
             return super().tagged(tag, content, path, current)
         kind, state = content
         if kind == "Generator" and current is None:
-            current = np.random.default_rng()  # a space makes its own when it first needs it
+            current = np.random.default_rng()  # a space creates its own on first use
         if type(current).__name__ != kind:
             raise ValueError(f"{path} is a {type(current).__name__} here, but was a {kind}")
         if self.changed.setdefault(id(current), path) != path:
@@ -124,20 +124,20 @@ class _Reader(Decoder):
         given = self.make(state, path, _state(current))
         try:
             check_state(current, given)
-        except Exception as error:  # generators and emulators answer wrong data in many ways
+        except Exception as error:  # generators and emulators raise many kinds of errors
             raise ValueError(f"{path} is not the state of a {kind}: {one_line(error)}") from error
         self.states.append((current, given))
         return current
 
 
 def check_state(value: Any, state: Any) -> None:
-    """Refuse what an object would not give back as it was given; the object stays as it is."""
+    """Raise if a state is not valid for an object; the object is not changed."""
     if isinstance(value, spaces.Space):
         good = isinstance(state, list) and len(state) == len(_state(value))
         if not good or not isinstance(state[0], np.random.Generator | None):
             raise ValueError(f"it must be a generator and parts, got {state!r:.40}")
     elif isinstance(value, RepeatingEpisodes):
-        pass  # only doing the episode again can tell
+        pass  # only repeating the episode can tell
     elif _gives_its_own(value):
         _rehearse(value, state)
     else:
@@ -150,7 +150,7 @@ def _rehearse(value: Any, state: Any) -> None:
         scratch = np.random.Generator(type(value.bit_generator)())
     elif isinstance(value, np.random.RandomState | random.Random):
         scratch = type(value)()
-    else:  # an emulator is costly to make: it gets back what it had
+    else:  # an emulator is expensive to create: reuse it, then restore it
         before = _state(value)
     try:
         _set_state(scratch, state)
@@ -168,7 +168,7 @@ def _comparable(state: Any) -> Any:
 
 
 def check_attributes(kind: type, now: dict[str, Any], state: Any) -> None:
-    """Refuse names of methods, other values in the place of what a library adds to, and gaps."""
+    """Raise ``ValueError`` for missing attributes, names of methods or wrong container types."""
     for name in now.keys() - state.keys():
         raise ValueError(f"{name} is missing")
     for name, item in state.items():
@@ -185,7 +185,7 @@ def check_attributes(kind: type, now: dict[str, Any], state: Any) -> None:
 
 
 def _state(value: Any) -> Any:
-    """Return what can change in an object, as far as it is not inside another."""
+    """Return the mutable state of an object; objects inside it are captured by themselves."""
     if isinstance(value, spaces.Space):
         parts = getattr(value, "spaces", ())
         return [value._np_random, *(parts.values() if isinstance(parts, dict) else parts)]
@@ -234,7 +234,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _is_python(value: Any) -> bool:
-    """Return whether an object's attributes are all there is to it."""
+    """Return whether the attributes of an object are its whole state."""
     kind = type(value)
     new: Any = kind.__new__
     made_by_python = new is object.__new__ or isinstance(new, types.FunctionType)
@@ -243,7 +243,7 @@ def _is_python(value: Any) -> bool:
 
 
 def _refuse_overlaps(values: dict[str, Any]) -> None:
-    """Refuse arrays that are views of one another: restored, they would be so no more."""
+    """Raise ``CannotEncode`` for arrays that share memory: restored ones would not."""
     arrays = [(path, value) for path, value in values.items() if isinstance(value, np.ndarray)]
     for i, (path, array) in enumerate(arrays):
         for other_path, other in arrays[:i]:

@@ -1,4 +1,4 @@
-"""Asking a run to stop: Ctrl-C, SIGTERM, or the terminal being closed."""
+"""Handles requests to stop a run: Ctrl-C, SIGTERM, or the terminal being closed."""
 
 import signal
 import threading
@@ -8,14 +8,14 @@ from typing import Any
 
 
 class Stopped(Exception):  # noqa: N818 - asked for, not an error
-    """The run was asked to stop and has saved where it is."""
+    """The run was asked to stop and has saved a checkpoint."""
 
 
 @contextmanager
 def asked_to_stop() -> Iterator[threading.Event]:
-    """Give an event that is set when the process is asked to stop; Ctrl-C twice is at once.
+    """Yield an event that is set on a request to stop; a second Ctrl-C raises KeyboardInterrupt.
 
-    The handler does no more than that: it may come in the middle of writing to the terminal.
+    The handler does nothing else, as the signal may interrupt a write to the terminal.
     """
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -36,7 +36,7 @@ def asked_to_stop() -> Iterator[threading.Event]:
 
 
 def _signals() -> list[signal.Signals]:
-    """Return the signals that ask to stop; nohup has a process outlive its terminal."""
+    """Return the signals that request a stop; SIGHUP is left out if ignored, as under nohup."""
     hangup = getattr(signal, "SIGHUP", None)  # Windows has none
     if hangup is None or signal.getsignal(hangup) is signal.SIG_IGN:
         return [signal.SIGINT, signal.SIGTERM]

@@ -39,12 +39,12 @@ CLOCK = {
     "time/time_elapsed": "seconds of work so far, in all sessions together",
     "time/unix": "the time of the clock",
 }
-"""The columns of timing.csv, besides the step: what no two runs share."""
+"""The columns of timing.csv besides the step: wall-clock times, which differ between runs."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Where a table ended: its bytes and their SHA-256."""
+    """The end of a table at a checkpoint: its length in bytes and its SHA-256."""
 
     length: int
     sha256: str
@@ -58,7 +58,7 @@ class Table:
         self._file: Any = None
 
     def matches(self, mark: Mark) -> bool:
-        """Return whether the file still begins with what was there."""
+        """Return whether the file still begins with the bytes that were marked."""
         if not self.path.is_file():
             return False
         with self.path.open("rb") as file:
@@ -66,7 +66,7 @@ class Table:
         return len(content) == mark.length and digest(content) == mark.sha256
 
     def open(self, mark: Mark | None = None) -> None:
-        """Open for writing: where a mark says, or anew."""
+        """Open for writing: truncate the file to a mark, or start a new one."""
         self._file = self.path.open("r+b" if mark else "wb")
         self._hash = hashlib.sha256()
         if mark is None:
@@ -92,12 +92,12 @@ class Table:
         self._hash.update(content)
 
     def mark(self) -> Mark:
-        """Make sure that all is on disk, and return where the table ends."""
+        """Sync the file to disk, and return the mark of its end."""
         os.fsync(self._file.fileno())
         return Mark(self._file.tell(), self._hash.copy().hexdigest())
 
     def check_in_place(self) -> None:
-        """Require that the file still has its name: someone may have removed it meanwhile."""
+        """Raise ``OSError`` if the file was removed or replaced while it was open."""
         try:
             in_place = os.path.samestat(os.fstat(self._file.fileno()), self.path.stat())
         except FileNotFoundError:
@@ -106,14 +106,14 @@ class Table:
             raise OSError(errno.ENOENT, "it was removed while the run went on", str(self.path))
 
     def close(self) -> None:
-        """Close the file, if it is open; what a full disk did not take was reported before."""
+        """Close the file if it is open; errors of a full disk were raised when writing."""
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
 
 
 def _written(value: Any) -> str:
-    """Return a cell that reads back as the same number."""
+    """Format a cell so that it reads back as the same number."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -125,7 +125,7 @@ def _written(value: Any) -> str:
 def read_rows(path: Path) -> list[dict[str, str]]:
     """Return the rows of a table as text; cells without a value are left out.
 
-    A line that a crash cut off is no row, and a table that is not there has none.
+    An incomplete last line, left by a crash, is ignored. A missing file has no rows.
     """
     try:
         text = path.read_text(encoding="utf-8") if path.is_file() else ""

@@ -1,4 +1,4 @@
-"""One run from beginning to end, in as many sessions as it takes."""
+"""Trains one run from start to end, in one or more sessions."""
 
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -21,9 +21,9 @@ def train(
     reporter: Reporter | None = None,
     about: About = NOTHING,
 ) -> Result:
-    """Start a run, or continue it, and return how it ended; one that has ended is left alone.
+    """Start or resume a run, and return its result; a run that has ended is not trained again.
 
-    ``about`` says what it belongs to, for trackers of experiments.
+    ``about`` names the study and label of the run, for experiment trackers.
 
     Raises ``Stopped`` if it was asked to stop, ``RunError`` if it cannot go on.
     """
@@ -31,7 +31,7 @@ def train(
 
 
 def resume(path: Path | str, reporter: Reporter | None = None) -> Result:
-    """Continue the run of a directory; otherwise as ``train``."""
+    """Resume the run in a directory, in the same way as ``train``."""
     directory = find_run(Path(path))
     return _run(directory, directory.config(), reporter or Reporter())
 
@@ -39,7 +39,7 @@ def resume(path: Path | str, reporter: Reporter | None = None) -> Result:
 def _run(
     directory: RunDirectory, config: Config, reporter: Reporter, about: About = NOTHING
 ) -> Result:
-    """Execute what is left of a run. Nothing is written before its agent has been built."""
+    """Train what is left of a run. Nothing is written before its agent has been built."""
     ended = directory.result
     if ended is None:
         with ExitStack() as stack:
@@ -55,7 +55,7 @@ def _run(
                 session = Session(directory, config, agent, reporter, about)
                 return _learn(stack.enter_context(closing(session)))
     if not directory.config().keep_checkpoint:
-        Checkpoints(directory.checkpoints).remove()  # if that was interrupted
+        Checkpoints(directory.checkpoints).remove()  # in case their removal was interrupted
     return ended
 
 

@@ -1,4 +1,4 @@
-"""An agent at play: as a film, mp4 or gif, or in a window."""
+"""Films episodes of an agent as mp4 or gif, or shows them in a window."""
 
 import errno
 import os
@@ -26,13 +26,13 @@ from mviq.storage import appearing
 
 FRAMES_PER_SECOND = 30
 MOST_FRAMES = 5_000
-LEAST_SIDE = 400  # pixels of a window; the pictures of small games are enlarged
+LEAST_SIDE = 400  # pixels of a window; the frames of small games are enlarged
 
 
 def play(
     agent: Agent, config: Config, seed: int, way: Way = "greedy"
 ) -> Iterator[tuple[Array, Episode]]:
-    """Play one episode, and yield its pictures with the return and length so far."""
+    """Play one episode, and yield each frame with the return and length so far."""
     env = make_env(config, 1, seed, evaluation=True, render_mode="rgb_array")
     generator = np.random.default_rng(seed)
     try:
@@ -41,7 +41,7 @@ def play(
             picture = _picture(env)
             yield picture, Episode(float(game.totals[0]), game.length)
             game.step(choose_actions(agent, game.observations, generator, way))
-        # A new episode has begun, and is not shown.
+        # The environment may have reset itself: repeat the last frame with the final return.
         yield picture, Episode(float(game.totals[0]), game.length)
     finally:
         env.close()
@@ -54,18 +54,18 @@ def _picture(env: VecEnv) -> Array:
         raise RunError("drawing needs an extra: pip install 'mviq[video]'") from None
     if picture is None:
         raise RunError("the environment cannot draw itself")
-    height, width = (2 * (side // 2) for side in picture.shape[:2])  # codecs want even sides
+    height, width = (2 * (side // 2) for side in picture.shape[:2])  # codecs need even sides
     return np.ascontiguousarray(picture[:height, :width], dtype=np.uint8)
 
 
 def has_screen() -> bool:
-    """Return whether there is a place for a window."""
+    """Return whether there is a display to open a window on."""
     shown_elsewhere = platform.system() in ("Darwin", "Windows")
     return shown_elsewhere or any(os.environ.get(x) for x in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
 def check_filming(agent: Agent, config: Config) -> None:
-    """Find out before work starts whether an episode can be drawn and written."""
+    """Check before training starts that an episode can be rendered and encoded."""
     _need_no_screen()
     with undisturbed_randomness():
         next(play(agent, config, config.seed))
@@ -73,12 +73,12 @@ def check_filming(agent: Agent, config: Config) -> None:
 
 
 def _need_no_screen() -> None:
-    """Let pygame draw into memory: a film must not depend on a screen that may go away."""
+    """Make pygame render to memory: filming must not depend on a display that may go away."""
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
 
 def film(agent: Agent, config: Config, seed: int, path: Path, way: Way = "greedy") -> Episode:
-    """Write an episode to a file, picture by picture, and return what it came to."""
+    """Write an episode to a file frame by frame, and return its return and length."""
     write = {".gif": _write_gif, ".mp4": _write_mp4}.get(path.suffix)
     if write is None:
         raise ValueError(f"a film must be named .mp4 or .gif, got {path}")
@@ -114,22 +114,22 @@ def _write_mp4(path: Path, pictures: Iterator[Array]) -> None:
         [program, "-y", "-loglevel", "error", *taken, *given],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C is for the run, which finishes its film
+        start_new_session=True,  # Ctrl-C must reach only the run, which finishes its film
     ) as process:
         assert process.stdin is not None
         assert process.stderr is not None
-        with suppress(BrokenPipeError):  # it says why below
+        with suppress(BrokenPipeError):  # its cause is read from stderr below
             for picture in chain([first], pictures):
                 process.stdin.write(picture.tobytes())
             process.stdin.close()
         complaint = process.stderr.read().decode(errors="replace").strip()
     if process.returncode != 0:
-        cause = complaint.split("\n")[-1].split("] ")[-1]  # without the part of ffmpeg it is from
+        cause = complaint.split("\n")[-1].split("] ")[-1]  # without the name of ffmpeg's component
         raise OSError(errno.EIO, cause, str(path))
 
 
 def show_episode(agent: Agent, config: Config, seed: int, way: Way = "greedy") -> Episode:
-    """Show an episode, until it or the window is closed, and return what it came to."""
+    """Show an episode until it ends or the window is closed; return its return and length."""
     pygame = _extra("pygame", "a window needs an extra")
     reached, screen, clock = Episode(0.0, 0), None, pygame.time.Clock()
     try:

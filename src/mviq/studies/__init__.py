@@ -1,1 +1,1 @@
-"""Studies: many runs from one file, on one machine or a Ray cluster, that survive any kill."""
+"""Studies: many runs from one file, on one machine or a Ray cluster, resumable at any time."""

@@ -12,7 +12,7 @@ from mviq.studies.engine import Event, Note, Progress, Task
 
 @dataclass
 class Line:
-    """What is shown of one run."""
+    """The displayed progress of one run."""
 
     title: str
     first: int
@@ -28,19 +28,19 @@ class Line:
 
     @property
     def note(self) -> str:
-        """How far it is."""
+        """The progress as text."""
         reached = "-" if self.mean_return is None else f"{self.mean_return:.1f}"
         return f"step {self.step:,}/{self.total:,}, return {reached}"
 
 
 class Tally:
-    """Counts what the runs have done since the study was started."""
+    """Counts the progress of the runs since the study was started."""
 
     def __init__(self, runs: dict[str, Line] | None = None) -> None:
         self.runs, self._began = runs or {}, time.monotonic()
 
     def add(self, tasks: Iterable[Task]) -> None:
-        """Add the runs of some tasks; a live display may be reading the others meanwhile."""
+        """Add the runs of tasks, to a copy: the display's thread may be reading the old ones."""
         lines = {t.run: Line(t.planned.title, t.step, t.config.total_steps) for t in tasks}
         self.runs = {**self.runs, **lines}
 

@@ -59,7 +59,7 @@ class Note:
 
 
 class EngineLost(Exception):  # noqa: N818 - what happened to it
-    """What executes the runs is gone, and the runs with it, up to their checkpoints."""
+    """The engine is gone, and the progress of its runs since their last checkpoints."""
 
 
 Event = Progress | Ended | Note
@@ -72,7 +72,7 @@ class Engine(Protocol):
         """Return how many of the tasks fit at once; raise ``ValueError`` if none does."""
 
     def start(self, task: Task) -> None:
-        """Start a run. Exactly one ``Ended`` event follows, also if it cannot be started."""
+        """Start a run. Exactly one ``Ended`` event follows, even if it cannot be started."""
 
     def stop(self, run: str) -> None:
         """Ask a run to save a checkpoint and end."""

@@ -78,9 +78,9 @@ def measured(
     kept: Path,
     say: Callable[[str], None] = lambda text: None,
 ) -> dict[tuple[object, ...], Measured]:
-    """Return the cost of each class: what a file has kept, and measurements of the others.
+    """Return the cost of each class, from the file ``kept`` or measured now.
 
-    A class for which the time did not suffice is taken to cost what the most similar one does.
+    A class that there was no time to measure is given the cost of the most similar one.
     """
     classes = {cost_class(config): config for config in reversed(configs)}
     names = {key: _name(key, at_once) for key in classes}
@@ -98,7 +98,7 @@ def measured(
 
 
 def _name(key: tuple[object, ...], at_once: int) -> str:
-    """Return the name of a cost: it is that of a machine on which so many runs are done at once."""
+    """Return the key of a cost, which holds for this machine and this many runs at once."""
     return json.dumps([platform.node(), at_once, *key])
 
 
@@ -120,7 +120,7 @@ def _most_similar(
 def _measure_classes(
     classes: Mapping[tuple[object, ...], Config], at_once: int
 ) -> dict[tuple[object, ...], Measured]:
-    """Measure one run of each class, with as many at once as the study will have, for a while."""
+    """Measure the classes for about ``LONGEST`` seconds, as many runs at once as in the study."""
     rounds = ceil(at_once / len(classes))  # so that no core is idle during a measurement
     end = time.monotonic() + LONGEST
     processes: list[subprocess.Popen[str]] = []
@@ -194,7 +194,7 @@ def memory(config: Config, cost: Measured) -> int:
 
 
 def _disk_at_work(config: Config, cost: Measured) -> int:
-    """Return the bytes of checkpoints; the log of the replay buffer keeps some that are old."""
+    """Return the bytes of checkpoints, whose replay log also holds overwritten transitions."""
     between = config.checkpoint_every or int(CHECKPOINT_SECONDS / cost.step)
     logged = min(config.buffer_size + 2 * between, config.total_steps)
     return CHECKPOINTS * cost.checkpoint + logged * cost.transition

@@ -20,7 +20,7 @@ class LocalEngine:
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
 
     def room(self, tasks: Sequence[Task]) -> int:
-        """Return how many runs cores and memory allow at once, unless that was given."""
+        """Return ``workers`` if given, otherwise how many runs cores and memory allow at once."""
         if self._workers is not None:
             return self._workers
         by_cores = machine.cores() // max(task.config.threads for task in tasks)

@@ -1,6 +1,6 @@
 """Measures the cost of a run by a few hundred of its steps, in a separate process.
 
-``python -m mviq.studies.measuring`` reads a configuration from standard input, trains for a moment
+``python -m mviq.studies.measuring`` reads a configuration from standard input, trains briefly
 as ``mviq train`` does, steps the evaluation environments, and prints the cost as JSON.
 """
 
@@ -25,10 +25,10 @@ from mviq.runs.reporter import Reporter
 from mviq.runs.settings import convert
 
 STEPS, SECONDS = 300, 1.0  # the least that is measured
-PATIENCE = 8.0  # seconds of learning after the warm-up that are enough, however few the steps
+PATIENCE = 8.0  # seconds of learning after the warm-up that suffice, however few the steps
 WARM_UP = 20  # updates that are not timed: they compile kernels
 _LONG = 1_000_000  # more steps than are ever measured
-_KIB = 1024 if sys.platform == "linux" else 1  # what ru_maxrss counts in
+_KIB = 1024 if sys.platform == "linux" else 1  # bytes per unit of ru_maxrss
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Meter(Reporter):
 
 
 def measure(config: Config, root: Path) -> Measured:
-    """Train for a moment, and return the cost."""
+    """Train briefly, and return the cost."""
     began = time.perf_counter()
     from mviq.runs.stopping import Stopped
     from mviq.runs.training import train

@@ -123,7 +123,7 @@ def _check_distinct(runs: tuple[PlannedRun, ...]) -> None:
 
 
 def _label(entry: Entry, grid: Mapping[str, tuple[Any, ...]], chosen: Settings) -> str:
-    """Return the label of a run: ``{name}`` is replaced by a value, what varies is appended."""
+    """Return the label of a run: ``{name}`` is replaced by its value, what varies is appended."""
     label = entry.label
     values = {**entry.settings, **chosen}
     if label is None:

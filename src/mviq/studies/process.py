@@ -21,7 +21,7 @@ def environment(threads: int, hide_gpus: bool = False) -> dict[str, str]:
 
 
 class RunProcess:
-    """The process of one run. It stops by itself once nobody reads its messages any more."""
+    """The process of one run. It stops by itself once the pipe of its messages is broken."""
 
     def __init__(self, task: Task, hide_gpus: bool = False) -> None:
         self._task, self._stopping = task, False
@@ -45,7 +45,7 @@ class RunProcess:
         with self._process.stdout as lines:
             for event in map(_event, lines):
                 if event is not None and event != last and not isinstance(event, Ended):
-                    events(event)  # once, also if it is repeated
+                    events(event)  # repeated events are passed on once
                 last = event
         code = self._process.wait()
         return last if isinstance(last, Ended) else self._died(code)

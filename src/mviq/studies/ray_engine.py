@@ -25,9 +25,9 @@ from mviq.studies.engine import Ended, EngineLost, Event, Note, Task
 from mviq.studies.ray_task import Mailbox, execute
 
 RETRIES = 20  # of a run whose node is lost, while the study is running
-POLL = 0.5  # seconds between looks into the mailbox
-SILENCE = 45.0  # seconds without its answer: the cluster is lost; after 60 Ray ends this process
-LOOK = 5.0  # seconds between looks for the head
+POLL = 0.5  # seconds between polls of the mailbox
+SILENCE = 45.0  # seconds without an answer: the cluster is lost; after 60 Ray ends this process
+LOOK = 5.0  # seconds between checks of the head node
 ANSWER = 10.0  # seconds in which a cluster must answer
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -136,7 +136,7 @@ class RayEngine:
         return [*self._captured.notes(), *progress, *map(self._ended, done)]
 
     def _look_for_head(self) -> None:
-        """Raise ``OSError`` if the head has not answered for long: the mailbox does not need it."""
+        """Raise ``OSError`` if the head node is silent too long; the mailbox works without it."""
         silent = time.monotonic() - self._head_answered
         if silent < LOOK:
             return

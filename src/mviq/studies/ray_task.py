@@ -19,7 +19,7 @@ class Mailbox:
         self._stopping: set[str] = set()
 
     def put(self, run: str, node: str, progress: Progress | None) -> bool:
-        """Record where a run is and its progress, if any; return whether it is to stop."""
+        """Record the node of a run and its progress, if any; return whether it must stop."""
         self._nodes[run] = node
         if progress is not None:
             self._newest[run] = progress

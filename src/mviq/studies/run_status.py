@@ -13,12 +13,12 @@ _NOBODY_AT_WORK: Mapping[StoredStatus, RunState] = {
     "unfinished": "interrupted",
     "not begun": "waiting",
 }
-"""What the files of a run say, in terms of a study of which no process works on the run."""
+"""The state of a run with a stored status, if no process is working on it."""
 
 
 @dataclass(frozen=True)
 class RunStatus:
-    """How far a run is."""
+    """The state and progress of a run."""
 
     planned: PlannedRun
     state: RunState
@@ -29,7 +29,7 @@ class RunStatus:
     was_killed: bool = False
     """Whether it failed because it was killed, and so is worth another attempt."""
     saved: int = 0
-    """Where it continues if it is started again."""
+    """The step at which it continues if it is started again."""
 
 
 def status_of(directory: StudyDirectory, planned: PlannedRun) -> RunStatus:

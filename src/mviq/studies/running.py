@@ -1,4 +1,4 @@
-"""Runs a study; started again, it continues where it was."""
+"""Runs a study; if started again, continues where it stopped."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -81,7 +81,7 @@ class Work:
 
 
 def run_study(study: Study, directory: StudyDirectory, options: Options) -> StudyOutcome:
-    """Run what is left of a study; a mistake is a ``ValueError`` before anything is started."""
+    """Run what is left of a study; raise ``ValueError`` before any run starts if it is invalid."""
     with engine_of(options) as engine:
         plan, work = prepare_study(study, directory, options, engine)
         if work.estimate is not None:
@@ -117,7 +117,7 @@ def engine_of(options: Options) -> AbstractContextManager[Engine]:
 def prepare_study(
     study: Study, directory: StudyDirectory, options: Options, engine: Engine
 ) -> tuple[Plan, Work]:
-    """Return the plan of a study, and what is left to do; only what was measured is written."""
+    """Return the plan of a study and the work left; only measured costs are written to disk."""
     plan = expand(study)
     selected = matching_runs(plan, options.only)
     directory.check_owner(plan, options.drop)

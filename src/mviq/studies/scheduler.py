@@ -41,7 +41,7 @@ class Source(Protocol):
         """Take back a task whose process was killed, to be returned by ``next`` once more."""
 
     def update(self, event: Progress | Ended) -> Collection[str]:
-        """Take an event of a run, and return the runs that are to stop because of it."""
+        """Handle an event of a run, and return the runs that must stop because of it."""
 
 
 class TaskList:
@@ -151,7 +151,7 @@ class Scheduler:
         run = self._active[event.run]
         if isinstance(event, Progress):
             begins, run.step = run.step is None, event.step
-            if begins:  # only now is an earlier failure overcome
+            if begins:  # only now is an earlier failure obsolete
                 self._directory.forget_failure(event.run)
         elif event.how in ("killed", "failed"):
             killed = event.how == "killed"

@@ -28,7 +28,7 @@ class PlannedRun:
     env: str
     seed: int
     settings: Settings
-    """The settings that the study makes, apart from environment and seed."""
+    """The settings given by the study, apart from environment and seed."""
 
     @property
     def title(self) -> str:
@@ -46,7 +46,7 @@ class Plan:
     """The label that improvements are measured against."""
     runs: tuple[PlannedRun, ...]
     returns: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """The possible returns of environments, where the study says them."""
+    """The lowest and highest possible return of environments, where the study gives them."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class StudyDirectory(LockedDirectory):
             raise ValueError(f"{self.path} is not the directory of a study: it has no plan.json")
         try:
             return _read_plan(json.loads(self.plan_file.read_text(encoding="utf-8")))
-        except ValueError as error:  # also of JSON
+        except ValueError as error:  # including errors of JSON
             raise ValueError(f"{self.plan_file} cannot be read: {error}") from None
 
     def run(self, name: str) -> RunDirectory:
@@ -106,7 +106,7 @@ class StudyDirectory(LockedDirectory):
             content = json.loads(file.read_text(encoding="utf-8"))
             kinds = {"reason": str, "attempts": int, "when": int | None, "killed": bool}
             return Failure(**_fields(content, **kinds))
-        except ValueError as error:  # that it failed is known, and no reason to stop the others
+        except ValueError as error:  # the run has failed in any case; the others go on
             return Failure(f"{file} cannot be read: {error}", attempts=1, when=None)
 
     def note_failure(self, name: str, failure: Failure) -> None:

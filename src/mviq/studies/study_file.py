@@ -43,7 +43,7 @@ def name_from(content: Mapping[Any, Any]) -> str:
 
 def _valid_study(content: Mapping[Any, Any]) -> Study:
     study = study_from(content)
-    expand(study)  # here, where the file is known that a message has to name
+    expand(study)  # here, so that error messages name the file
     return study
 
 

@@ -1,8 +1,8 @@
 """The process of one run of a study: ``python -m mviq.studies.worker STUDY RUN``.
 
-It reports progress on standard output, one JSON object per line; everything that is printed goes
-to standard error. When nobody reads its messages any more, the engine that started it is gone, and
-it stops as if it had been asked to.
+It reports progress on standard output, one JSON list per line; all other output goes to standard
+error. If the pipe is broken, the engine that started the process is gone, and the process stops as
+if asked to.
 """
 
 import json
@@ -26,7 +26,7 @@ from mviq.studies.engine import Ended, Event, Note, Progress
 from mviq.studies.plan import config_of
 from mviq.studies.study_directory import PlannedRun, StudyDirectory
 
-BUSY_WAIT = 1.0  # seconds until a run that another process works on is tried again
+BUSY_WAIT = 1.0  # seconds between attempts to start a run that another process is working on
 
 
 class Messages:
@@ -36,7 +36,7 @@ class Messages:
         self._file, self._alone = file, False
 
     def send(self, event: Event) -> None:
-        """Send an event; the first time that nobody reads it, ask this process to stop."""
+        """Send an event; if the pipe is broken, ask this process to stop, once."""
         if self._alone:
             return
         try:
@@ -96,7 +96,7 @@ def _train(planned: PlannedRun, directory: StudyDirectory, messages: Messages) -
             return train(config_of(planned), directory.runs, reporter, about)
         except BusyError as busy:
             reporter.say(f"{busy}: waiting")
-            # Sent again and again, to notice if nobody reads any more.
+            # Sent repeatedly, to notice a broken pipe.
             messages.send(Note(f"{planned.run}: another process is at work on it, waiting"))
             time.sleep(BUSY_WAIT)
 
@@ -104,7 +104,7 @@ def _train(planned: PlannedRun, directory: StudyDirectory, messages: Messages) -
 def main() -> None:
     """Reserve standard output for messages, and execute a run."""
     study, run = sys.argv[1:]
-    with suppress(BrokenPipeError), os.fdopen(os.dup(1), "w") as file:  # closing writes the rest
+    with suppress(BrokenPipeError), os.fdopen(os.dup(1), "w") as file:  # closing flushes the file
         os.dup2(2, 1)
         work(Path(study), run, Messages(file))
 

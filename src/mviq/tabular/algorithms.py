@@ -1,8 +1,8 @@
-"""The algorithms: one improvement step, and the one table of named algorithms.
+"""The tabular algorithms: their improvement step, and how to get one by name.
 
 Every algorithm here is ``Q_{k+1} = r + bonus + γ P value``, where policy, value and bonus are
-functions of one state's action values (and, for the explicit ones, of its prior). ``Family`` says
-what they are for the implicit algorithms, ``ExplicitKL`` for the explicit ones.
+functions of one state's action values (and, for the explicit ones, of its prior). ``Family``
+defines them for the implicit algorithms, ``ExplicitKL`` for the explicit ones.
 """
 
 import math
@@ -16,12 +16,12 @@ from mviq.tsallis import FAMILY, Family, divergence, expectation, named, policy
 
 
 class Improvement(NamedTuple):
-    """What an algorithm makes of the action values of some states."""
+    """What an algorithm computes from the action values of some states."""
 
     policy: Tensor
     value: Tensor
     bonus: Tensor | None
-    """Added to the reward, per action; None stands for 0."""
+    """Added to the reward, per action; None means 0."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class ExplicitKL:
     """
 
     q: float = 2.0
-    """Entropic index ≥ 1, finite: 1 is the KL divergence, 2 that of χ²."""
+    """Entropic index ≥ 1, finite: 1 is the KL divergence, 2 the χ² divergence."""
     temperature: float = 0.03
     """τ > 0, the weight of the divergence."""
     prior: PriorMotion = "moving"
-    """``moving``: μ is the previous policy; ``fixed``: it stays what it was at the start."""
+    """``moving``: μ is the previous policy; ``fixed``: μ is the initial prior."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.q < math.inf:
@@ -47,7 +47,7 @@ class ExplicitKL:
             raise ValueError(f"prior must be one of {get_args(PriorMotion)}, got {self.prior!r}")
 
     def policy(self, q_values: Tensor, prior: Tensor) -> Tensor:
-        """Return the maximiser; the weight 1/q of the operator makes its temperature qτ."""
+        """Return the maximiser: ``tsallis.policy`` weights D_q by 1/q, so its temperature is qτ."""
         return policy(q_values, self.q, self.q * self.temperature, prior)
 
     def value(self, q_values: Tensor, chosen: Tensor, prior: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ Algorithm: TypeAlias = Family | ExplicitKL
 
 
 def policy_of(algorithm: Algorithm, q_values: Tensor, prior: Tensor | None) -> Tensor:
-    """Return the policy of some action values; only an explicit algorithm has a prior."""
+    """Return the policy of some action values; only explicit algorithms use ``prior``."""
     if isinstance(algorithm, ExplicitKL):
         assert prior is not None
         return algorithm.policy(q_values, prior)
@@ -68,7 +68,7 @@ def policy_of(algorithm: Algorithm, q_values: Tensor, prior: Tensor | None) -> T
 
 
 def improve(algorithm: Algorithm, q_values: Tensor, prior: Tensor | None) -> Improvement:
-    """Return policy, value and bonus for some states, by the operators of ``mviq.tsallis``."""
+    """Return policy, value and bonus for some states, computed by ``mviq.tsallis``."""
     if isinstance(algorithm, ExplicitKL):
         assert prior is not None
         chosen = algorithm.policy(q_values, prior)
@@ -79,7 +79,7 @@ def improve(algorithm: Algorithm, q_values: Tensor, prior: Tensor | None) -> Imp
 
 
 def algorithm(name: str, **changes: object) -> Algorithm:
-    """Return a named algorithm, with other numbers where its name leaves them open.
+    """Return a named algorithm with some parameters changed, except those its name fixes.
 
     >>> algorithm("tkl-vi", q=3.0, prior="fixed")
     ExplicitKL(q=3.0, temperature=0.03, prior='fixed')

@@ -15,7 +15,7 @@ _IMPROVES = 1e-11  # relative: a smaller advantage is rounding
 
 
 def greedy_policy(q_values: Floats) -> Floats:
-    """Return the policy that takes the best action, the first among equals."""
+    """Return the greedy policy; ties go to the first action."""
     policy: Floats = np.eye(q_values.shape[1])[q_values.argmax(axis=1)]
     return policy
 
@@ -29,8 +29,8 @@ def action_values(mdp: MDP, values: Floats) -> Floats:
 def policy_values(mdp: MDP, policy: Floats) -> Floats:
     """Return the value of every state under a policy: the V with V = r_π + γ P_π V.
 
-    The system is solved directly up to some hundred states, and above by a Krylov method whose
-    answer is then refined until its error bound ‖r_π + γ P_π V − V‖∞/(1 − γ) is a 1e-12 of ‖V‖∞.
+    Up to 500 states the system is solved directly, above by a Krylov method whose result is then
+    refined until its error bound ‖r_π + γ P_π V − V‖∞/(1 − γ) is about 1e-12 ‖V‖∞ or less.
 
     >>> from mviq.tabular import lock_in_chain
     >>> stay = np.eye(2)[np.zeros(8, dtype=int)]
@@ -67,7 +67,7 @@ def _solve_iteratively(mdp: MDP, policy: Floats, rewards: Floats) -> Floats:
     if not np.isfinite(values).all():
         values = rewards.copy()
     rounding = 64 * np.finfo(float).eps / (1 - mdp.discount)
-    while True:  # a contraction, so it ends whatever the Krylov method has left
+    while True:  # a contraction, so it ends whatever the Krylov method returned
         backed_up = rewards + mdp.discount * expected(values)
         error = np.abs(backed_up - values).max() / (1 - mdp.discount)
         values = backed_up
@@ -76,7 +76,7 @@ def _solve_iteratively(mdp: MDP, policy: Floats, rewards: Floats) -> Floats:
 
 
 def _nearly_optimal(mdp: MDP) -> NDArray[np.intp]:
-    """Return the greedy actions of value iteration: policy iteration has little left to improve."""
+    """Return the greedy actions after value iteration, a good start for policy iteration."""
     values = np.zeros(mdp.states)
     for _ in range(_WARM_UP):
         backed_up = action_values(mdp, values).max(axis=1)
@@ -88,7 +88,7 @@ def _nearly_optimal(mdp: MDP) -> NDArray[np.intp]:
 
 
 def optimal_q_values(mdp: MDP) -> Floats:
-    """Return Q* by policy iteration: evaluate exactly, improve where it is strictly better.
+    """Return Q* by policy iteration: evaluate exactly, improve where strictly better.
 
     >>> from mviq.tabular import lock_in_chain
     >>> optimal_q_values(lock_in_chain())[0].round(2).tolist()

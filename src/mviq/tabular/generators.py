@@ -1,4 +1,4 @@
-"""MDPs made from a few numbers: random ones (seeded) and small ones whose answer is known."""
+"""Generators of MDPs: random ones (seeded), and small ones with a known solution."""
 
 from collections.abc import Sequence
 
@@ -19,9 +19,9 @@ def garnet(
     discount: float = 0.9,
     seed: int = 0,
 ) -> MDP:
-    """Random MDP: every action leads to ``branching`` random states, and pays N(0, 1).
+    """Return a random MDP: an action leads to ``branching`` random states, rewards are N(0, 1).
 
-    The probabilities are uniform on the simplex.
+    The transition probabilities are uniform on the simplex.
     """
     _check_at_least(1, states=states, actions=actions, branching=branching)
     if branching > states:
@@ -49,7 +49,7 @@ def garnet(
 
 
 def _distinct(rng: np.random.Generator, rows: int, columns: int, states: int) -> NDArray[np.int32]:
-    """Return rows of different states each, in ascending order."""
+    """Return rows of distinct states in ascending order."""
     if columns * columns > states:  # collisions would be common: take a part of a permutation
         chosen = rng.random((rows, states)).argpartition(columns - 1, axis=1)[:, :columns]
         return np.sort(chosen.astype(np.int32), axis=1)
@@ -61,7 +61,7 @@ def _distinct(rng: np.random.Generator, rows: int, columns: int, states: int) ->
 
 
 def chain(states: int = 10, slip: float = 0.1, discount: float = 0.95) -> MDP:
-    """Walk left or right, slipping to the other side now and then; only the right end pays, 1."""
+    """Return a chain: walk left or right, or slip the other way; only the right end pays (1)."""
     _check_at_least(2, states=states)
     _check_probability(slip=slip)
     here = np.arange(states)
@@ -78,7 +78,7 @@ def chain(states: int = 10, slip: float = 0.1, discount: float = 0.95) -> MDP:
 
 
 def _sparse(states: int, moves: Sequence[tuple[Array, ...]], actions: int = 2) -> sparse.csr_array:
-    """Return transitions from moves: rows, next states and probabilities."""
+    """Return the transition matrix of moves (rows, next states, probabilities)."""
     rows, following, probabilities = (np.concatenate(part) for part in zip(*moves, strict=True))
     shape = (actions * states, states)
     matrix = sparse.csr_array((probabilities, (rows, following)), shape=shape)
@@ -87,10 +87,10 @@ def _sparse(states: int, moves: Sequence[tuple[Array, ...]], actions: int = 2) -
 
 
 def lock_in_chain(states: int = 8, discount: float = 0.95) -> MDP:
-    """Stay for 0.1 a step, or walk right for nothing until the last state pays 1 a step.
+    """Return a chain: stay for a reward of 0.1, or walk right for 0; the last state pays 1.
 
-    The way to the end pays off, but only after its news has travelled the whole chain. A policy
-    that drops an action for good, as the explicit Tsallis-KL step does, never hears of it.
+    Walking right pays off in the end, but its value takes many iterations to reach the start. A
+    policy that drops an action for good, as the explicit Tsallis-KL step does, never learns it.
     """
     _check_at_least(2, states=states)
     here = np.arange(states)
@@ -111,9 +111,9 @@ def grid_world(
     discount: float = 0.95,
     seed: int = 0,
 ) -> MDP:
-    """Walk from the top left to the bottom right, 1 at the goal, around random walls.
+    """Return a grid with random walls: walk from the top left to the bottom right, which pays 1.
 
-    With probability ``slip`` the step goes to one of the two sides. The walls leave a way.
+    With probability ``slip`` the step goes to one of the two sides. The goal is always reachable.
     """
     _check_at_least(2, rows=rows, columns=columns)
     _check_probability(slip=slip)
@@ -136,7 +136,7 @@ def _walls_with_a_way(
 
 
 def _walk(blocked: NDArray[np.bool_], slip: float, discount: float) -> MDP:
-    """Return the MDP of walking between tiles; a step into a wall or the rim stays in place."""
+    """Return the MDP of walking between tiles; a step into a wall or off the grid is a no-op."""
     moves = (LEFT, DOWN, RIGHT, UP)
     rows, columns = blocked.shape
     tiles = rows * columns
@@ -176,15 +176,15 @@ def _walk(blocked: NDArray[np.bool_], slip: float, discount: float) -> MDP:
 
 
 def deep_sea(size: int = 10, discount: float = 0.99) -> MDP:
-    """Dive ``size`` rows deep, one row a step; only the right-most way finds the treasure.
+    """Return bsuite's deep sea: descend one row per step; only going right all the way pays off.
 
-    A step right costs 0.01/size, and the treasure in the last corner is worth 1 (bsuite's deep
-    sea, with the same action everywhere meaning the same direction).
+    A step right costs 0.01/size, and the treasure in the last corner is worth 1. Unlike in bsuite,
+    an action means the same direction in every state.
     """
     _check_at_least(2, size=size)
     tiles = size * size
     row, column = np.divmod(np.arange(tiles), size)
-    end = tiles  # one state beyond the map, below its last row
+    end = tiles  # one more state, below the last row
     rewards = np.zeros((tiles + 1, 2))
     rewards[:tiles, 1] = -0.01 / size
     rewards[tiles - 1, 1] += 1.0

@@ -17,11 +17,11 @@ TransitionTable = dict[int, dict[int, list[Transition]]]
 def from_gym(
     environment: str | gymnasium.Env[Any, Any], discount: float = 0.99, **options: Any
 ) -> MDP:
-    """Return the MDP of a toy-text environment, by name or as made.
+    """Return the MDP of a toy-text environment, given by name or as an instance.
 
-    A state in which every episode ends is a terminal state. Where a transition ends the episode
-    but its state can also be entered without (in Taxi-v4, from states no episode reaches), it
-    leads to one more state, which is terminal.
+    A state in which every episode ends is a terminal state. A transition that ends the episode in
+    a state that can also be passed through (in Taxi-v4, from states no episode reaches) leads to
+    an additional terminal state instead.
 
     >>> from_gym("FrozenLake-v1", is_slippery=False)
     MDP(name='FrozenLake-v1', states=16, actions=4, transitions=44, discount=0.99)
@@ -50,7 +50,7 @@ def from_gym(
 def _make(name: str, options: dict[str, Any]) -> gymnasium.Env[Any, Any]:
     try:
         return gymnasium.make(name, **options)
-    except KeyError as reason:  # such as the name of a map
+    except KeyError as reason:  # such as an unknown map name
         raise ValueError(f"{name} knows no {reason} among {options}") from None
     except (gymnasium.error.Error, TypeError, ImportError, ValueError) as reason:
         first_line = (str(reason).splitlines() or [type(reason).__name__])[0]
@@ -68,7 +68,7 @@ def _table(environment: gymnasium.Env[Any, Any], name: str) -> TransitionTable:
 
 
 def _moves(table: TransitionTable) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the transitions out of the states that are not terminal, and which states are."""
+    """Return the transitions out of non-terminal states, and which states are terminal."""
     fields = [("state", int), ("action", int), ("probability", float), ("next", int)]
     fields += [("reward", float), ("ends", bool)]
     moves = np.array(
@@ -91,7 +91,7 @@ def _moves(table: TransitionTable) -> tuple[Array, NDArray[np.bool_]]:
 
 
 def _grid(environment: gymnasium.Env[Any, Any]) -> Grid | None:
-    """Return the map of the environments that have one with one state per tile."""
+    """Return the map of an environment, if it has one with one state per tile."""
     kind, unwrapped = type(environment.unwrapped).__name__, cast(Any, environment.unwrapped)
     if kind == "FrozenLakeEnv":
         tiles = tuple("".join(tile.decode() for tile in row) for row in unwrapped.desc)

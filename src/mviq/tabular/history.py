@@ -19,16 +19,16 @@ from mviq.tsallis import divergence, entropy, munchausen_residual
 
 
 class Record(NamedTuple):
-    """One iteration; NaN stands for what was not computed, or is not defined.
+    """The diagnostics of one iteration; NaN where not computed or not defined.
 
-    The last five are means over the states that are not terminal.
+    The last five are means over the non-terminal states.
     """
 
     iteration: int
     bellman_residual: float
     """‖T Q_{k−1} − Q_{k−1}‖∞ with the algorithm's own operator T."""
     distance_to_optimum: float = math.nan
-    """‖Q_k − Q*‖∞; only plain value iteration tends to Q*, others to action values of their own."""
+    """‖Q_k − Q*‖∞; only plain value iteration converges to Q*, others have another limit."""
     greedy_value: float = math.nan
     """Exact value of the policy greedy in Q_k, from the start distribution."""
     policy_value: float = math.nan
@@ -36,20 +36,20 @@ class Record(NamedTuple):
     entropy: float = math.nan
     """S_q(π_{k+1})."""
     divergence: float = math.nan
-    """D_q(π_{k+1}‖π_k); ∞ where an action comes back that had no probability."""
+    """D_q(π_{k+1}‖π_k); ∞ where an action that had probability 0 is taken again."""
     support_size: float = math.nan
     """Number of actions with a positive probability."""
     action_gap: float = math.nan
-    """Best minus second-best action value, over the states that have two."""
+    """Best minus second-best action value, over the states with two or more actions."""
     munchausen_residual: float = math.nan
     """R_q(π_{k+1}, π_k), with π_k floored at 1e-3; not defined at q = ∞."""
 
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """What to compute, and how often; 0 is never.
+    """Which diagnostics to compute, and how often; 0 means never.
 
-    Policies cost about as much as a sweep, exact values a linear system each.
+    Those of the policy cost about as much as a sweep, an exact value takes a linear solve.
     """
 
     every: int = 1
@@ -68,7 +68,7 @@ class Diagnostics:
         *,
         last: bool = False,
     ) -> Record:
-        """Return the record of a state; of the last one with everything that was asked for."""
+        """Return the record of a state; the ``last`` one gets every diagnostic that is enabled."""
         basic = Record(state.iteration, state.residual)
         if not math.isfinite(state.residual):
             return basic
@@ -94,7 +94,7 @@ class Diagnostics:
 def _policy_measures(
     mdp: MDP, algorithm: Algorithm, previous: State, state: State
 ) -> dict[str, Any]:
-    """Return the means over states, chunk by chunk so that no large temporary is made."""
+    """Return the means over states, computed in chunks to avoid large temporaries."""
     totals, counts = np.zeros(5), np.zeros(5)
     for first in range(0, mdp.states, CHUNK):
         rows = slice(first, first + CHUNK)
@@ -112,7 +112,7 @@ def _policy_measures(
 def _measures(
     algorithm: Algorithm, previous: State, state: State, rows: slice, acting: Tensor
 ) -> Tensor:
-    """Return the five measures of every acting state of a chunk; NaN where not defined."""
+    """Return the five measures of every non-terminal state of a chunk; NaN where not defined."""
     q, q_values = algorithm.q, state.q_values[rows][acting]
     prior = None if state.prior is None else state.prior[rows][acting]
     now = policy_of(algorithm, q_values, prior)

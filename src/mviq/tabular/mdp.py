@@ -1,4 +1,4 @@
-"""The finite Markov decision process every solver of this package works on."""
+"""The finite Markov decision process (MDP) that the solvers of this package take."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,9 +17,9 @@ LEFT, DOWN, RIGHT, UP = (0, -1), (1, 0), (0, 1), (-1, 0)
 
 @dataclass(frozen=True)
 class Grid:
-    """Tiles row by row, and the (row, column) direction of every action.
+    """A map: its tiles row by row, and the (row, column) step of every action.
 
-    State ``row · columns + column`` is the tile there. A letter says what the tile is:
+    State ``row · columns + column`` is the tile at (row, column). Letters:
     S start, G goal, H hole, C cliff, # wall; anything else is free.
 
     >>> Grid(tiles=("S.", ".G"), moves=(LEFT, DOWN, RIGHT, UP)).shape
@@ -45,15 +45,15 @@ class Grid:
 
     @property
     def letters(self) -> str:
-        """The tiles in the order of the states."""
+        """The letters of all tiles, in the order of the states."""
         return "".join(self.tiles)
 
 
 @dataclass(frozen=True, eq=False)
 class MDP:
-    """A finite MDP with discounted rewards; checked when it is built.
+    """A finite MDP with discounted rewards, validated on construction.
 
-    This is the stored form; ``MDP.from_arrays`` accepts what people usually have.
+    The constructor takes the stored form; ``MDP.from_arrays`` takes dense or sparse arrays.
 
     >>> stay_or_go = MDP.from_arrays(
     ...     transitions=[[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]],
@@ -73,12 +73,12 @@ class MDP:
     discount: float
     """γ in [0, 1)."""
     start: Floats
-    """Probability of each state to be the first."""
+    """Initial state distribution, shape (states,)."""
     terminal: Booleans
     """States in which the process ends: their value is 0, also under regularisation."""
     name: str = "MDP"
     grid: Grid | None = None
-    """Where the states lie on a map, if they do."""
+    """The map of the states, if there is one."""
 
     def __post_init__(self) -> None:
         validation.check_mdp(self)
@@ -100,7 +100,7 @@ class MDP:
 
     @cached_property
     def acting(self) -> NDArray[np.intp]:
-        """The states that are not terminal."""
+        """Indices of the non-terminal states."""
         return np.flatnonzero(~self.terminal)
 
     @cached_property
@@ -131,7 +131,7 @@ class MDP:
 
         Transitions are dense (states, actions, states), or sparse (states · actions, states).
         Rewards are (states, actions), or (states, actions, states) for a reward that depends on
-        the next state. The start is uniform over the states that are not terminal unless given;
+        the next state. The start is uniform over the non-terminal states unless given;
         every action is available unless ``available`` (states, actions) says otherwise.
         """
         matrix, states, actions = _matrix(transitions)
@@ -151,7 +151,7 @@ class MDP:
 
 
 def _matrix(transitions: Any) -> tuple[sparse.csr_array, int, int]:
-    """Return the transitions in stored form, with the numbers of states and actions."""
+    """Return the transitions in stored form, and the numbers of states and actions."""
     if sparse.issparse(transitions):
         matrix = sparse.csr_array(transitions, dtype=np.float64, copy=True)
         rows, states = matrix.shape

@@ -1,4 +1,4 @@
-"""MDPs as files: a NumPy archive of plain arrays, which can be loaded without running anything."""
+"""MDP files: a NumPy archive of plain arrays, which is loaded without executing any code."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ def save_mdp(mdp: MDP, path: str | os.PathLike[str]) -> None:
 
     The fields: ``probabilities``, ``next_states`` and ``row_ends`` are the three arrays of
     a compressed sparse row matrix; ``rewards``, ``discount``, ``start``, ``terminal`` and
-    ``name`` are those of ``MDP``; ``tiles`` and ``moves`` are there if it has a map.
+    ``name`` are those of ``MDP``; ``tiles`` and ``moves`` are stored if it has a map.
     """
     path = Path(path)
     if path.exists():
@@ -45,13 +45,13 @@ def save_mdp(mdp: MDP, path: str | os.PathLike[str]) -> None:
 
 
 def load_mdp(path: str | os.PathLike[str]) -> MDP:
-    """Read an MDP from a file; nothing in it is executed, everything in it is checked."""
+    """Load an MDP from a file; pickles are refused, and every field is checked."""
     try:
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             fields = {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise
-    except Exception as reason:  # NumPy and zipfile answer damaged files in a dozen ways
+    except Exception as reason:  # NumPy and zipfile raise many types for damaged files
         raise ValueError(f"{path} is not an MDP file: {reason}") from None
     if missing := sorted(_FIELDS - fields.keys()):
         raise ValueError(f"{path} is not an MDP file: it has no {', '.join(missing)}")

@@ -19,7 +19,7 @@ from mviq.drawing.style import in_style, looks
 from mviq.tabular.mdp import MDP, Grid
 from mviq.tabular.solver import Solution
 
-_SMALLEST = 1e-16  # on a logarithmic axis: what is below is rounding
+_SMALLEST = 1e-16  # smaller numbers are rounding errors, not drawn on logarithmic axes
 _TILES = {"#": "#6b6b6b", "H": "#9fb6c9", "C": "#c9a79f"}
 
 
@@ -45,7 +45,7 @@ MEASURES = (
 def convergence_figure(
     runs: Mapping[str, Solution], title: str, optimum: float | None = None
 ) -> Figure:
-    """Draw the history of one run, or of several in one picture, a panel per measure."""
+    """Draw the history of one or several runs, one panel per measure."""
     named = {f"{label}: {run.status.value}": run for label, run in runs.items()}
     panels = [_panel(measure, named, optimum) for measure in MEASURES]
     if optimum is not None:
@@ -67,10 +67,10 @@ def _panel(measure: Measure, runs: Mapping[str, Solution], optimum: float | None
 
 
 def _lost_value(runs: Mapping[str, Solution], optimum: float) -> Panel:
-    """Return how much worse than optimal it is to act greedily.
+    """Return the panel of the value that the greedy policy loses against the optimal one.
 
-    Unlike a distance to Q*, this is comparable: the Munchausen term and the entropy shift the
-    action values that an algorithm converges to.
+    Unlike the distance to Q*, it is comparable between algorithms: the Munchausen term and the
+    entropy shift the action values that an algorithm converges to.
     """
     greedy = Measure("", "greedy_value", False)
     series = [_series(label, run, greedy) for label, run in runs.items()]
@@ -81,7 +81,7 @@ def _lost_value(runs: Mapping[str, Solution], optimum: float) -> Panel:
 
 
 def _series(label: str, run: Solution, measure: Measure, dotted: bool = False) -> Series:
-    """Return what was measured; the line has a gap where a number cannot be drawn."""
+    """Return one measure of a run, NaN (a gap in the line) where it cannot be drawn."""
     iterations = np.array([record.iteration for record in run.history], dtype=float)
     measured = np.array([getattr(record, measure.field) for record in run.history], dtype=float)
     computed = ~np.isnan(measured)
@@ -95,7 +95,7 @@ def _series(label: str, run: Solution, measure: Measure, dotted: bool = False) -
 
 @in_style
 def policy_figure(mdp: MDP, runs: Mapping[str, Solution], title: str) -> Figure:
-    """Draw the policies on the map: an arrow is as long as its action is probable."""
+    """Draw the policies on the map: the longer an arrow, the more probable its action."""
     if mdp.grid is None:
         raise ValueError(f"{mdp.name} has no map to draw on")
     rows, columns = mdp.grid.shape
@@ -117,7 +117,7 @@ def _value_scale(mdp: MDP, runs: Sequence[Solution]) -> ScalarMappable:
     values = np.concatenate([run.values[mdp.acting] for run in runs])
     values = values[np.isfinite(values)]
     low, high = (values.min(), values.max()) if values.size else (0.0, 1.0)
-    pale = ListedColormap(colormaps["YlGn"](np.linspace(0.02, 0.62, 256)))  # arrows show on it
+    pale = ListedColormap(colormaps["YlGn"](np.linspace(0.02, 0.62, 256)))  # arrows stay visible
     return ScalarMappable(Normalize(low, high if high > low else low + 1), cmap=pale)
 
 
@@ -150,7 +150,7 @@ def _draw_arrows(axis: Axes, grid: Grid, mdp: MDP, run: Solution) -> None:
     for action, (down, right) in enumerate(grid.moves):
         chosen = [state for state in acting if run.policy[state, action] > 0.01]
         row, column = np.divmod(np.array(chosen, dtype=int), columns)
-        length = 0.42 * np.sqrt(run.policy[chosen, action])  # so that small ones can be seen
+        length = 0.42 * np.sqrt(run.policy[chosen, action])  # so that small ones are visible
         axis.quiver(
             column, row, right * length, down * length, angles="xy", scale_units="xy", scale=1,
             width=0.055, units="xy", headwidth=3.2, headlength=3.5, headaxislength=3.2,

@@ -1,4 +1,4 @@
-"""Problems by name: a toy-text environment, a generator with its numbers, or a file."""
+"""Problems by name: a toy-text environment, a generator with its settings, or a file."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -19,11 +19,11 @@ MAKERS: Mapping[str, Callable[..., MDP]] = {
     "grid": grid_world,
     "deep-sea": deep_sea,
 }
-"""The functions of the generators that ``choices`` lists."""
+"""The generator functions, by their names in ``choices``."""
 
 
 def problem(text: str, discount: float | None = None) -> MDP:
-    """Return the MDP that a text names, with another discount if one is given.
+    """Return the MDP that ``text`` describes, with another discount if one is given.
 
     >>> problem("garnet:states=1000,actions=2,seed=1")
     MDP(name='garnet(1000×2)', states=1000, actions=2, transitions=10000, discount=0.9)
@@ -43,7 +43,7 @@ def problem(text: str, discount: float | None = None) -> MDP:
             f"no problem {name!r}: expected {', '.join([*TOY_TEXT, *GENERATORS])}, "
             "another Gymnasium name, or a .npz file"
         )
-    if "environment" in settings:  # the name of the argument that is not an option
+    if "environment" in settings:  # a parameter of from_gym, not of the environment
         raise ValueError(f"{name} has no setting 'environment'")
     return from_gym(name, **settings)
 

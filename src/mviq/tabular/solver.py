@@ -21,9 +21,9 @@ from mviq.tabular.sweep import improved_chunks, sweep
 
 @dataclass(frozen=True)
 class Noise:
-    """Errors added to the action values in every iteration, the same for a seed.
+    """Random errors added to the action values in every iteration, reproducible from ``seed``.
 
-    Their standard deviation is ``scale``, but for heavy-tailed ones, which have none.
+    Their standard deviation is ``scale``, except for heavy-tailed errors, which have none.
     """
 
     scale: float
@@ -34,7 +34,7 @@ class Noise:
     every iteration."""
 
     def draw(self, iteration: int, shape: tuple[int, ...]) -> Tensor:
-        """Return the errors of an iteration, which do not depend on the ones before."""
+        """Return the errors of an iteration, which do not depend on earlier calls."""
         rng = np.random.default_rng((self.seed, 0 if self.kind == "constant" else iteration))
         if self.kind == "heavy-tailed":
             errors = rng.standard_t(2, shape)
@@ -54,12 +54,12 @@ def iterate(
     noise: Noise | None = None,
     recentre: bool = False,
 ) -> Iterator[State]:
-    """Yield the state after every iteration until one is converged, cycling or diverged.
+    """Yield the state after every iteration until it has converged, cycles or has diverged.
 
-    Any state ever yielded can be passed in again: the iteration goes on from there, bit for bit.
-    ``recentre`` takes the slowest part of the error out, a constant that decays like γ^k: the
-    policies on the way are the same, the action values differ by a number. It is for MDPs without
-    terminal states, where T(Q + c) = TQ + γc.
+    Any state ever yielded can be passed in again: the iteration continues from it bit for bit.
+    ``recentre`` removes the slowest component of the error, a constant that decays like γ^k: the
+    policies of all iterations stay the same, the action values differ by a constant. It needs an
+    MDP without terminal states, where T(Q + c) = TQ + γc.
 
     >>> from mviq.tabular import algorithm, lock_in_chain
     >>> *_, last = iterate(lock_in_chain(), algorithm("vi"))
@@ -87,14 +87,14 @@ def iterate(
 
 
 def _offset(lowest: float, highest: float, discount: float) -> float:
-    """Return what a constant change would still add up to, where the change is nearly constant."""
+    """Return the sum of all later changes if this one is nearly constant over states, else 0."""
     middle, spread = (lowest + highest) / 2, highest - lowest
     return discount / (1 - discount) * middle if spread < abs(middle) else 0.0
 
 
 @dataclass(frozen=True)
 class Solution:
-    """What came out, how it ended, and how it got there."""
+    """The result of ``solve``: its status, values, policy and history."""
 
     status: Status
     reason: str
@@ -106,16 +106,16 @@ class Solution:
     """The algorithm's own policy, stochastic in general."""
     history: list[Record]
     state: State
-    """Where to go on from: ``solve(mdp, algorithm, state=solution.state)``."""
+    """The last state; ``solve(mdp, algorithm, state=solution.state)`` continues from it."""
 
     @property
     def iterations(self) -> int:
-        """Number of iterations from the very first."""
+        """Total number of iterations, including those before ``solve`` was resumed."""
         return self.state.iteration
 
     @property
     def greedy(self) -> NDArray[np.intp]:
-        """The best action of every state, the first among equals."""
+        """The greedy action of every state; ties go to the first."""
         return np.asarray(self.q_values.argmax(axis=1))
 
 
@@ -131,10 +131,10 @@ def solve(
     diagnostics: Diagnostics | None = None,
     stop: Callable[[State], Any] | None = None,
 ) -> Solution:
-    """Iterate to an end, at most ``max_iterations`` more, and say how it ended.
+    """Iterate until the iteration ends, for at most ``max_iterations``, and return the solution.
 
-    ``stop`` sees every state; when it returns something true, the iteration ends there. Without
-    ``diagnostics`` the history holds the residuals alone, which cost nothing.
+    ``stop`` is called with every state and ends the iteration by returning a true value. Without
+    ``diagnostics`` the history holds only the residuals, which cost nothing.
 
     >>> from mviq.tabular import algorithm, lock_in_chain
     >>> locked = solve(lock_in_chain(), algorithm("tkl-vi"))
@@ -167,7 +167,7 @@ def _conclude(
         status, why = Status.LIMIT, f"{reason}, residual {last.residual:.3g}"
     policy = torch.full_like(last.q_values, torch.nan)
     values = torch.full((mdp.states,), torch.nan, dtype=torch.float64)
-    if status is not Status.DIVERGED:  # of such numbers there may be no policy
+    if status is not Status.DIVERGED:  # diverged values may have no policy
         for rows, step in improved_chunks(algorithm, last.q_values, last.prior):
             policy[rows], values[rows] = step.policy, step.value
     values[torch.from_numpy(mdp.terminal)] = 0.0

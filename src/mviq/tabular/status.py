@@ -12,9 +12,9 @@ from mviq.tabular.algorithms import Algorithm, ExplicitKL
 from mviq.tabular.mdp import MDP
 from mviq.tsallis import entropy
 
-ROUNDING = 64 * float(np.finfo(np.float64).eps)  # relative: below it, differences mean nothing
-PATIENCE = 1000  # iterations without a new lowest residual that are never held against a run
-_RUNAWAY = 1e8  # times what bounded rewards can be worth
+ROUNDING = 64 * float(np.finfo(np.float64).eps)  # relative: smaller differences are rounding errors
+PATIENCE = 1000  # iterations without a new lowest residual that every run may take
+_RUNAWAY = 1e8  # diverged: a residual above this many times ``Watch.worth``
 
 
 class Status(Enum):
@@ -29,14 +29,14 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Moment:
-    """A moment of the past to compare with."""
+    """An earlier iteration to compare with."""
 
     iteration: int
     residual: float
     q_values: Tensor
 
     def distance(self, q_values: Tensor) -> float:
-        """Return how far the action values are from here, in the largest component."""
+        """Return the sup-norm distance of action values from those of this iteration."""
         finite = q_values.isfinite()
         return float((q_values[finite] - self.q_values[finite]).abs().max())
 
@@ -54,23 +54,23 @@ _GO_ON = Verdict(Status.RUNNING)
 
 @dataclass(frozen=True)
 class Watch:
-    """What is remembered to tell convergence from cycling and drifting.
+    """The past iterations needed to tell convergence from cycling and drifting.
 
-    ``best`` is the moment of the lowest residual. ``anchor`` is set anew whenever the time since
-    it has doubled (Brent's method), so that a cycle of any period returns to it some day.
+    ``best`` is the iteration with the lowest residual. ``anchor`` is replaced whenever the number
+    of iterations has doubled (Brent's method), so that a cycle of any period returns to it.
     """
 
     worth: float
-    """Scale of the action values: what the largest reward and entropy are worth for ever."""
+    """Scale of the action values: largest reward plus τ times largest entropy, over 1 − γ."""
     best: Moment
     anchor: Moment
 
     def look(
         self, now: Moment, tolerance: float, scale: float, *, noisy: bool
     ) -> tuple["Watch", Verdict]:
-        """Return the watch after one more iteration, and what it makes of it.
+        """Return the watch after one more iteration, and the verdict on that iteration.
 
-        Noise keeps an iteration from settling, so only its divergence is told.
+        Noise keeps an iteration moving, so a noisy one is not tested for cycles and stalls.
         """
         if not (math.isfinite(now.residual) and now.residual <= _RUNAWAY * self.worth):
             return self, Verdict(Status.DIVERGED, f"residual {now.residual:.3g} and growing")
@@ -85,7 +85,7 @@ class Watch:
         return replace(watch, anchor=now) if due else watch, verdict
 
     def _recurrence(self, now: Moment, scale: float) -> Verdict | None:
-        # Comparing two numbers first keeps the arrays out of it for all that still moves.
+        # Comparing the residuals first avoids comparing the arrays in most iterations.
         rounding = ROUNDING * max(scale, now.residual)
         if abs(now.residual - self.anchor.residual) > rounding:
             return None
@@ -95,7 +95,7 @@ class Watch:
         return Verdict(Status.CYCLING, f"period {period}, residual {now.residual:.3g}")
 
     def _stall(self, now: Moment) -> Verdict | None:
-        """Give up when the lowest residual is older than half of the run, and than patience."""
+        """Stop if the lowest residual is from the first half, and at least ``PATIENCE`` old."""
         waited = now.iteration - self.best.iteration
         if waited < max(PATIENCE, self.best.iteration):
             return None
@@ -106,7 +106,7 @@ class Watch:
 
 
 def start_watching(worth: float, q_values: Tensor) -> Watch:
-    """Return the watch before the first iteration."""
+    """Return the initial watch."""
     mark = Moment(0, math.inf, q_values)
     return Watch(worth if worth > 0 else 1.0, mark, mark)
 
@@ -120,7 +120,7 @@ class State:
     prior: Tensor | None
     """The prior of the next improvement, for the explicit algorithms."""
     residual: float
-    """‖T Q − Q‖∞ at the action values before these."""
+    """‖T Q − Q‖∞ at the previous action values."""
     verdict: Verdict
     watch: Watch
 
@@ -144,7 +144,7 @@ def begin(
 
 
 def _worth(mdp: MDP, algorithm: Algorithm) -> float:
-    """Return the discounted value of the largest reward and the largest entropy in every step."""
+    """Return the discounted sum of the largest reward and entropy bonus in every step."""
     uniform = torch.full((mdp.actions,), 1 / mdp.actions, dtype=torch.float64)
     bonus = algorithm.temperature * float(entropy(uniform, algorithm.q))
     return (mdp.largest_reward + bonus) / (1 - mdp.discount)

@@ -19,11 +19,11 @@ from mviq.tabular.mdp import MDP
 from mviq.tsallis.kernels.compiling import compiled_with
 
 CHUNK = 8192
-"""States improved at a time, so few that what belongs to them stays in cache."""
+"""Number of states improved at a time, small enough for their data to stay in cache."""
 
 
 class Sweep(NamedTuple):
-    """The next action values, and what is known about the step to them."""
+    """The result of a sweep: the next action values, and how they changed."""
 
     q_values: Tensor
     change: tuple[float, float]
@@ -31,7 +31,7 @@ class Sweep(NamedTuple):
     scale: float
     """The largest absolute value of a state."""
     policy: Tensor | None
-    """The policy, if the algorithm has a moving prior, for which it is the next one."""
+    """The policy, if the algorithm has a moving prior: it is the next prior."""
 
     @property
     def residual(self) -> float:
@@ -97,7 +97,7 @@ def _back_up(
     old: Array,
     new: Array,
 ) -> tuple[float, float]:
-    # Unsigned indices need no check for being negative: the loop is as fast as the bare product.
+    # Unsigned indices need no check for negative ones: as fast as a plain sparse product.
     lowest, highest = np.inf, -np.inf
     entry = np.uint64(row_ends[0])
     for row in range(np.uint64(new.size)):
@@ -107,7 +107,7 @@ def _back_up(
             total += probabilities[entry] * values[next_states[entry]]
             entry += np.uint64(1)
         new[row] += discount * total
-        change = new[row] - old[row]  # NaN, and so neither, for −inf from −inf
+        change = new[row] - old[row]  # NaN for −inf − (−inf), which is ignored
         lowest = change if change < lowest else lowest
         highest = change if change > highest else highest
     return lowest, highest

@@ -1,4 +1,4 @@
-"""Checks that an MDP is valid; a message names the state and action."""
+"""Checks that an MDP is valid; errors name the state and action."""
 
 from typing import TYPE_CHECKING, SupportsInt
 
@@ -11,11 +11,11 @@ from mviq.arrays import Floats
 if TYPE_CHECKING:
     from mviq.tabular.mdp import MDP
 
-SUM_TOLERANCE = 1e-9  # by how much the probabilities of a row may miss one
+SUM_TOLERANCE = 1e-9  # how far the sum of a row's probabilities may be from 1
 
 
 def check_mdp(mdp: "MDP") -> None:
-    """Raise a ``ValueError`` that names the first thing wrong with an MDP."""
+    """Raise a ``ValueError`` for the first error found in an MDP."""
     if not isinstance(mdp.discount, int | float) or not 0 <= mdp.discount < 1:
         raise ValueError(f"discount must be a number in [0, 1), got {mdp.discount!r}")
     _check_shapes(mdp)
@@ -30,7 +30,7 @@ def check_mdp(mdp: "MDP") -> None:
 def check_terminal(
     transitions: sparse.csr_array, rewards: Floats, terminal: NDArray[np.bool_]
 ) -> None:
-    """Require that a terminal state pays nothing and leads nowhere but to itself."""
+    """Require that a terminal state has reward 0 and leads only to itself."""
     actions = rewards.shape[1]
     for state, action in np.argwhere(terminal[:, None] & (rewards != 0)):
         raise ValueError(
@@ -89,7 +89,7 @@ def _check_probabilities(mdp: "MDP") -> None:
 
 
 def _check_rows(mdp: "MDP") -> None:
-    """Require a distribution where an action can be taken, and nothing where it cannot."""
+    """Require probabilities that sum to 1 where an action can be taken, and to 0 elsewhere."""
     totals = (mdp.transitions @ np.ones(mdp.states)).reshape(mdp.rewards.shape)
     wanted = (mdp.rewards > -np.inf) & ~mdp.terminal[:, None]
     wrong = ~(np.abs(totals - wanted) <= SUM_TOLERANCE)

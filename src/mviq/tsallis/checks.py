@@ -1,4 +1,4 @@
-"""Argument checks: a bad value is named, with what is allowed, before any work starts."""
+"""Argument checks: the error names the bad value and what is allowed, before any computation."""
 
 import math
 from numbers import Real
@@ -10,7 +10,7 @@ from torch import Tensor
 Scalar: TypeAlias = float | Tensor
 """One number, or a tensor of numbers that broadcasts over the batch (not over the actions)."""
 
-_SUM_TOLERANCE = 1e-6  # as torch.distributions
+_SUM_TOLERANCE = 1e-6  # as in torch.distributions
 _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -32,7 +32,7 @@ def check_last_axis(name: str, x: Tensor) -> None:
 
 
 def check_positive(name: str, x: Scalar, *, infinity: bool) -> Scalar:
-    """Require numbers > 0, and return them; ``infinity`` says whether it is one of them."""
+    """Require numbers > 0, ∞ only with ``infinity``, and return them."""
     if infinity:
         return _check_number(name, x, 0.0, True, "a number > 0, infinity included")
     return _check_number(name, x, 0.0, False, "a finite number > 0")
@@ -49,7 +49,7 @@ def _check_number(name: str, x: Scalar, above: float, infinity: bool, allowed: s
         good = (x > above) & (infinity | (x < math.inf))  # false for NaN
         require(good, x, f"{name} must be {allowed}")
         return x
-    given: object = x  # whatever the annotation says
+    given: object = x  # callers may ignore the annotation
     if isinstance(given, bool) or not isinstance(given, Real):
         raise ValueError(f"{name} must be {allowed}, got {given!r}")
     try:
@@ -62,7 +62,7 @@ def _check_number(name: str, x: Scalar, above: float, infinity: bool, allowed: s
 
 
 def check_temperature(temperature: Scalar, dtype: torch.dtype) -> None:
-    """Require that a temperature known to be positive is still so in the dtype of the values."""
+    """Require a positive temperature to be a normal number in the dtype of the values."""
     smallest, largest = torch.finfo(dtype).tiny, torch.finfo(dtype).max
     if isinstance(temperature, Tensor):
         good = (temperature >= smallest) & (temperature <= largest)
@@ -106,7 +106,7 @@ def check_available(values: Tensor, prior: Tensor | None = None) -> None:
 
 
 def check_maximum(maximum: Tensor, values: Tensor, prior: Tensor | None = None) -> None:
-    """Check the values only if their row maxima look wrong: the path of every call stays short."""
+    """Check the values only if a row maximum is not finite, to keep the usual call fast."""
     if not math.isfinite(maximum.sum().item()):
         check_available(values, prior)
 
@@ -116,14 +116,14 @@ def check_distribution(name: str, p: Tensor) -> None:
     check_last_axis(name, p)
     require(p >= 0, p, f"{name} must be non-negative")  # also catches NaN
     total = p.to(wide_dtype(p)).sum(-1)
-    tolerance = max(_SUM_TOLERANCE, torch.finfo(p.dtype).eps)  # each rounded: eps/2 at the most
+    tolerance = max(_SUM_TOLERANCE, torch.finfo(p.dtype).eps)  # each rounded by at most eps/2
     good = (total - 1).abs() <= tolerance
     require(good, total, f"{name} must sum to one over its last axis")
 
 
 def require(good: Tensor, x: Tensor, statement: str) -> None:
-    """Raise the statement unless all is good, with the first ``x`` that is not."""
-    if torch.compiler.is_compiling():  # nothing can be read yet: the graph asserts it when it runs
+    """Raise a ValueError unless ``good`` holds everywhere, naming the first bad entry of ``x``."""
+    if torch.compiler.is_compiling():  # no values yet: the graph asserts at run time
         torch._assert_async(good.all(), statement)
     elif not unwrapped(good).all():
         found = "" if unwrapped(good) is not good else f", got {first_where(~good, x)}"
@@ -131,14 +131,14 @@ def require(good: Tensor, x: Tensor, statement: str) -> None:
 
 
 def unwrapped(x: Tensor) -> Tensor:
-    """Return the numbers behind the stand-in for them that a function transform passes."""
+    """Return the plain tensor inside the wrapper that a torch.func transform passes."""
     while torch._C._functorch.is_functorch_wrapped_tensor(x):
         x = torch._C._functorch.get_unwrapped(x)
     return x
 
 
 def first_where(mask: Tensor, x: Tensor) -> str:
-    """Return the first element of ``x`` at which ``mask`` holds and its place, for a message."""
+    """Return the first element of ``x`` where ``mask`` holds, with its index, for a message."""
     place = mask.nonzero()[0].tolist()
     value = x.expand(mask.shape)[tuple(place)].item()
     return f"{value:.9g} at {place}" if place else f"{value:.9g}"

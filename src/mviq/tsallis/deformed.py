@@ -50,7 +50,7 @@ def exp_q(x: Tensor, q: Scalar) -> Tensor:
 
 
 def exp_q_unchecked(x: Tensor, q: Scalar) -> Tensor:
-    """Return exp_q x of arguments known to be good."""
+    """Return exp_q x without checking the arguments."""
     return _elementwise(_EXP_Q, x, q)
 
 
@@ -58,7 +58,8 @@ def mirror_index(q: Scalar) -> Scalar:
     """Translate an index from the physics convention to ours or back: 2 − q, its own inverse.
 
     Entropy and divergence are the same functions of the same index in both conventions; the
-    logarithm and the exponential are not. No other public name uses the physics index.
+    logarithm and the exponential are not. Of the other public functions, only ``log_q_physics`` and
+    ``exp_q_physics`` take the physics index.
 
     >>> mirror_index(0.0)  # physics' 0 is our 2: sparsemax
     2.0
@@ -116,7 +117,7 @@ def _phi(y: Tensor) -> Tensor:
     # The closed form loses all digits at y = 0, its Taylor series Σ y^j/(j!(j+2)) none.
     small = y.abs() < 1
     y_small = torch.where(small, y, 0.0)
-    y_large = torch.where(small, 1.0, y).clamp(min=-1e30)  # finite, for −inf·0 below
+    y_large = torch.where(small, 1.0, y).clamp(min=-1e30)  # finite, as −inf·0 is NaN
     series = torch.zeros_like(y)
     for j in reversed(range(19)):
         series = series * y_small + 1 / (math.factorial(j) * (j + 2))
@@ -144,7 +145,7 @@ def _exp_q(x: Tensor, q: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Rule:
-    """An elementwise function of x and q with its two derivatives, which also see its result."""
+    """An elementwise function of x and q with its two derivatives, which also take its result."""
 
     value: Callable[[Tensor, Tensor], Tensor]
     slope: Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -152,7 +153,7 @@ class _Rule:
 
 
 def _exp_q_slope(x: Tensor, q: Tensor, result: Tensor) -> Tensor:
-    positive = (result > 0) & (q < math.inf)  # at q = ∞ it is a step, with no slope
+    positive = (result > 0) & (q < math.inf)  # at q = ∞ it is a step, with slope 0
     return torch.where(positive, torch.where(positive, result, 1.0).pow(2 - q), 0.0)
 
 
@@ -185,7 +186,7 @@ def _elementwise(rule: _Rule, x: Tensor, q: Scalar) -> Tensor:
     recorded = torch.is_grad_enabled() and any(argument.requires_grad for argument in arguments)
     if not recorded and not is_transformed():
         return rule.value(*arguments).to(x.dtype)
-    # A compiler refuses functions that can be differentiated forwards.
+    # torch.compile does not support autograd functions with a jvp.
     function = _Backwards if is_compiling() else _BothWays
     return cast(Tensor, function.apply(*arguments, rule)).to(x.dtype)  # type: ignore[no-untyped-call]
 
@@ -221,11 +222,11 @@ class _BothWays(_Backwards):
 
 
 def _product(grad: Tensor, slope: Tensor) -> Tensor:
-    return torch.where(slope == 0, 0.0, grad * slope)  # a gradient may be infinite
+    return torch.where(slope == 0, 0.0, grad * slope)  # not NaN for an infinite gradient
 
 
 def refuse_nested_forward_mode() -> None:
-    """Refuse what PyTorch answers with zeros: a forward derivative of a forward derivative."""
+    """Raise an error for nested forward-mode derivatives, for which PyTorch returns zeros."""
     levels = [level.key() for level in torch._C._functorch.get_interpreter_stack() or ()]
     if levels.count(torch._C._functorch.TransformType.Jvp) > 1:
         raise RuntimeError(

@@ -25,15 +25,15 @@ from mviq.tsallis.exact import Solved, as_array, solve
 def solution_of_values(
     values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None
 ) -> Solved:
-    """Return the solution of checked arguments as a part of the autograd graph."""
+    """Return the solution of checked arguments, recorded in the autograd graph."""
     outputs = _SolutionOfValues.apply(values, q, temperature, prior)  # type: ignore[no-untyped-call]
     return Solved(*cast(tuple[Tensor, Tensor, Tensor], outputs))
 
 
 class _SolutionOfValues(Function):
-    """The case of every training step, kept short: one q, one temperature, no prior.
+    """The fast path of training steps: one q, one temperature, no prior.
 
-    ``forward`` sets up the context itself, which is faster but not what ``torch.func`` can use.
+    ``forward`` sets up the context itself, which is faster but does not work with ``torch.func``.
     """
 
     @staticmethod
@@ -60,13 +60,13 @@ class _SolutionOfValues(Function):
                 as_array(grad_values, actions),
                 np.empty(actions),
             )
-        else:  # in this form autograd can differentiate it again
+        else:  # tensor operations, which autograd can differentiate again
             grad_values = pull_back(grads[0], grads[1], policy, None, q)[0] / temperature
         return grad_values, None, None, None
 
 
 class SolutionOfAll(Function):
-    """The general case; ``backward`` is written in the outputs, so it is differentiable again."""
+    """The general case; ``backward`` uses the outputs, so autograd can differentiate it again."""
 
     @staticmethod
     def forward(
@@ -104,7 +104,7 @@ class SolutionOfAll(Function):
     def jvp(
         ctx: Any, values: Tensor | None, q: Tensor | None, temperature: Tensor | None, *prior: Any
     ) -> tuple[Tensor, Tensor, None]:
-        """Push a direction forward: ∂π/∂z is symmetric, so pulling it back does the same."""
+        """Return the Jacobian-vector product; ∂π/∂z is symmetric, so ``pull_back`` computes it."""
         refuse_nested_forward_mode()
         at = _Point.of(*ctx.saved_tensors)
         move = torch.zeros_like(at.ratio) if values is None else values / at.temperature
@@ -128,7 +128,7 @@ class SolutionOfAll(Function):
 
 
 def with_mapped_axis(size: int, in_dims: Any, *inputs: Tensor | None) -> list[Tensor | None]:
-    """Return values, q, temperature and prior with the axis of a map as the first of the rows."""
+    """Return values, q, temperature and prior with the mapped axis as their first batch axis."""
     values, *others = inputs
     assert values is not None
     dim = in_dims[0]
@@ -148,7 +148,7 @@ def _along(x: Tensor | None, dim: int | None, shape: torch.Size) -> Tensor | Non
 
 
 class _Point(NamedTuple):
-    """Where the derivative is taken; q and temperature have an axis for the actions."""
+    """The point at which the derivative is taken; q and temperature have an action axis."""
 
     ratio: Tensor
     gaps: Tensor
@@ -196,14 +196,14 @@ def pull_back(
     inside = ratio > 0 if prior is None else (ratio > 0) & (prior > 0)
     base = torch.where(inside, ratio, 1.0)
     weight = inside.to(ratio.dtype) if prior is None else inside * prior
-    # One slope may exceed the others by more than the precision. The result does not change with
-    # a shift of the gradient or a scale of the shares: put the zero of both at the steepest.
+    # One slope may exceed the others by more than the floating-point precision. Shifting the
+    # gradient or scaling the slopes changes nothing: take both relative to the steepest action.
     steepest = torch.where(inside, (2 - q) * base.log(), -math.inf).argmax(-1, keepdim=True)
     grad = grad - grad.gather(-1, steepest).detach()
     relative = weight * (base / base.gather(-1, steepest).detach()).pow(2 - q)
     share = relative / relative.sum(-1, keepdim=True)
     slope = weight * base.pow(2 - q).clamp(max=torch.finfo(base.dtype).max)
-    supported = torch.where(inside, grad, 0.0)  # off the support it may be infinite
+    supported = torch.where(inside, grad, 0.0)  # off the support a gradient may be infinite
     pulled = slope * supported
     grad_z = pulled - share * (pulled.sum(-1, keepdim=True) - outer)
     if prior is None:
@@ -214,7 +214,7 @@ def pull_back(
 
 
 def _without_infinity(q: Scalar, like: Tensor) -> tuple[Scalar, Tensor]:
-    """Return q with 2 for ∞, which gives ψ its derivative, and where the policy has none."""
+    """Return q with ∞ replaced by 2, which gives ψ = max z its derivative, and the mask of ∞."""
     greedy = torch.as_tensor(q, device=like.device) == math.inf
     if isinstance(q, Tensor):
         return q.masked_fill(greedy, 2.0), greedy
@@ -222,7 +222,7 @@ def _without_infinity(q: Scalar, like: Tensor) -> tuple[Scalar, Tensor]:
 
 
 def _ratio(policy: Tensor, prior: Tensor, log: Tensor, q: Scalar) -> Tensor:
-    """Return π/μ, and where both are 0 what it would be for the first grain of prior."""
+    """Return π/μ, and where both are 0 its limit exp_q(z − ψ) for a vanishing prior."""
     possible = prior > 0
     available = log > -math.inf
     limit = exp_q_unchecked(torch.where(available, log, 0.0), q)

@@ -1,8 +1,8 @@
-"""One exact solution, by whichever of three ways is fastest for the arguments.
+"""The exact solution, by the fastest of three methods for the arguments.
 
-Arguments here are checked and broadcast: float32 or float64, values and prior of one shape, q and
-temperature numbers or tensors of the batch shape. Only NaN, +inf and rows without an available
-action are still found here, where the maxima are known.
+Arguments are already checked and broadcast: float32 or float64, values and prior of one shape, q
+and temperature numbers or tensors of the batch shape. Only NaN, +inf and rows without an available
+action are checked here, where the maxima are computed anyway.
 """
 
 import math
@@ -28,7 +28,7 @@ class Solved(NamedTuple):
 
 
 def is_transformed() -> bool:
-    """Return whether a compiler or a transform is at work, which cannot see into kernels."""
+    """Return whether torch.compile, torch.func or forward-mode AD is on; none can trace kernels."""
     return is_compiling() or _are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
@@ -42,7 +42,7 @@ def solve(values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None) 
 
 
 def softmax(values: Tensor, temperature: Scalar) -> Solved:
-    """Solve q = 1, for which a handful of vectorised operations is best."""
+    """Solve q = 1, where a few vectorised operations are fastest."""
     maximum = values.amax(-1, keepdim=True)
     check_maximum(maximum, values)
     scale = temperature.unsqueeze(-1) if isinstance(temperature, Tensor) else temperature
@@ -77,7 +77,7 @@ def evaluate(values: Tensor, q: float, temperature: float) -> tuple[Tensor, Tens
 
 
 def as_array(x: Scalar, columns: int | None = None) -> kernels.Floats:
-    """Return numbers, or rows of so many columns, as a contiguous array that shares memory."""
+    """Return x as an array, flat or (−1, columns), that shares memory with a contiguous tensor."""
     if not isinstance(x, Tensor):
         return np.array([float(x)])
     array = (x.detach() if x.requires_grad else x).contiguous().numpy()
@@ -112,6 +112,6 @@ def expectation(policy: Tensor, values: Tensor) -> Tensor:
     if policy.shape[-1:] != values.shape[-1:]:
         check_same_actions("policy", policy, "values", values)
     dtype = torch.promote_types(policy.dtype, values.dtype)
-    wide = torch.promote_types(dtype, torch.float32)  # half precision is computed in single
+    wide = torch.promote_types(dtype, torch.float32)  # half precision is computed in float32
     available = torch.where(values == -math.inf, 0.0, values)
     return (policy.to(wide) * available.to(wide)).sum(-1).to(dtype)

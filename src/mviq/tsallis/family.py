@@ -1,8 +1,8 @@
-"""The MVI(q) family: one update in six numbers, shared by tabular and deep learning.
+"""The MVI(q) family: one update with seven parameters, shared by tabular and deep learning.
 
     Q_{k+1}(s,a) = r + munchausen_alpha · m(s,a) + γ E[ ⟨π,Q_k⟩(s') + c τ S_q(π(·|s')) ]
 
-with π the Tsallis policy of Q_k at temperature τ. A named algorithm is a point in the family.
+with π the Tsallis policy of Q_k at temperature τ. A named algorithm fixes some parameters.
 """
 
 import math
@@ -21,11 +21,11 @@ from mviq.tsallis.information import entropy_unchecked
 from mviq.tsallis.policy import policy, solution
 from mviq.tsallis.taylor import taylor_log_policy, taylor_policy
 
-NAIVE_FLOOR = 1e-8  # below it the naive logarithm of a truncated probability is cut off
+NAIVE_FLOOR = 1e-8  # lower bound of probabilities, so that the naive logarithm is finite
 
 
 class Evaluation(NamedTuple):
-    """What one policy of the family says about its action values, per state."""
+    """A policy with its mean action value ⟨π,Q⟩ and its entropy S_q(π), per state."""
 
     policy: Tensor
     soft_maximum: Tensor
@@ -34,7 +34,7 @@ class Evaluation(NamedTuple):
 
 @dataclass(frozen=True)
 class Family:
-    """A point in the family.
+    """The parameters of one algorithm of the family.
 
     >>> import torch
     >>> mvi = Family(q=2.0, temperature=1.0)
@@ -49,16 +49,16 @@ class Family:
     q: float = 2.0
     """Entropic index ≥ 1: 1 softmax, 2 sparsemax, ∞ greedy."""
     temperature: float = 0.03
-    """τ > 0, the scale of action values at which the policy is soft; Table 1 of the paper."""
+    """τ > 0, in units of the action values: larger is softer; Table 1 of the paper."""
     munchausen_alpha: float = 0.9
     """α ≥ 0, the weight of the Munchausen term, below 1 to learn; Tables 1 and 2 of the paper."""
     form: Form = "gap"
-    """m: ``gap`` Q − ⟨π,Q⟩, ``log`` τ ln_q π extended in Q off the support, which is Q − τψ for the
-    exact policy, ``truncated_log`` τ ln_q π, ``naive_log`` ablation."""
+    """m: ``gap`` Q − ⟨π,Q⟩; ``log`` τ ln_q π, extended linearly off the support (exact policy:
+    Q − τψ); ``truncated_log`` τ ln_q π; ``naive_log`` ablation with the physics ln_q."""
     clip: tuple[float, float] | None = None
     """Bounds of m; M-DQN as published uses (−1, 0), others (−1, 1) or (−1000, 0)."""
     entropy_weight: float = 1.0
-    """c: 1 in the paper, 1/q makes the evaluation the conjugate of the greedy step."""
+    """c: 1 in the paper; 1/q makes the evaluation the conjugate of the greedy step."""
     policy_method: PolicyMethod = "exact"
     """``exact``, or ``taylor`` for the paper's approximation."""
 
@@ -116,7 +116,7 @@ class Family:
         return at.soft_maximum + self.entropy_weight * self.temperature * at.entropy
 
     def munchausen(self, q_values: Tensor, at: Evaluation) -> Tensor:
-        """Return α·m for every action, clipped if the family says so."""
+        """Return α·m for every action, with m clipped to ``clip`` if it is set."""
         if self.munchausen_alpha == 0:
             return torch.zeros_like(q_values)
         term = self.term(self.form, q_values, at)
@@ -170,7 +170,7 @@ FAMILY = {
     "tsallis-vi": Family(munchausen_alpha=0.0),
     "mvi": Family(),
 }
-"""The named algorithms with a policy that is a function of the action values alone."""
+"""The named algorithms without a prior: their policy depends on the action values alone."""
 
 FIXED = {
     "vi": {"q", "munchausen_alpha"},
@@ -180,11 +180,11 @@ FIXED = {
     "tsallis-vi": {"munchausen_alpha"},
     "mvi": set(),
 }
-"""What cannot be changed without the algorithm losing its name."""
+"""The parameters that define each named algorithm; ``named`` refuses to change them."""
 
 
 def named(name: str, **changes: object) -> Family:
-    """Return a named algorithm, with other numbers where its name leaves them open.
+    """Return a named algorithm with some parameters changed, except those its name fixes.
 
     >>> named("tsallis-vi", q=3.0).munchausen_alpha
     0.0

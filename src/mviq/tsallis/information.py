@@ -31,7 +31,7 @@ def entropy(policy: Tensor, q: Scalar) -> Tensor:
 
 
 def entropy_unchecked(policy: Tensor, q: Scalar) -> Tensor:
-    """Return S_q(π) of something known to be a policy."""
+    """Return S_q(π) without checking that π is a policy."""
     if _in_one_pass(policy, q):
         result = torch.empty(policy.shape[:-1], dtype=policy.dtype)
         kernels.entropy_rows(as_array(policy, policy.shape[-1]), float(q), as_array(result))
@@ -41,7 +41,7 @@ def entropy_unchecked(policy: Tensor, q: Scalar) -> Tensor:
 
 
 def _in_one_pass(policy: Tensor, q: Scalar) -> bool:
-    """Return whether the compiled loop can be used: targets of learning are such entropies."""
+    """Return whether the compiled loop can be used, as it can in learning targets."""
     differentiated = policy.requires_grad and torch.is_grad_enabled()
     plain = policy.device.type == "cpu" and policy.dtype in (torch.float32, torch.float64)
     return plain and not (differentiated or isinstance(q, Tensor) or is_transformed())
@@ -51,7 +51,7 @@ def divergence(policy: Tensor, prior: Tensor, q: Scalar) -> Tensor:
     """Return D_q(π‖μ) = ⟨π, ln_q(π/μ)⟩ = (Σ π^q μ^(1−q) − 1)/(q−1), summed over the last axis.
 
     It is ≥ 0, and 0 only where π = μ. Where μ is 0, π must be 0 as well, or D_q is infinite.
-    ``q`` broadcasts over the batch. At q = 1 it is the KL divergence, at q = 2 that of χ².
+    ``q`` broadcasts over the batch. At q = 1 it is the KL divergence, at q = 2 the χ² divergence.
 
     >>> divergence(torch.tensor([1.0, 0.0]), torch.tensor([0.5, 0.5]), q=2)
     tensor(1.)
@@ -64,7 +64,7 @@ def divergence(policy: Tensor, prior: Tensor, q: Scalar) -> Tensor:
     policy, prior = (x.to(wide_dtype(x)) for x in (policy, prior))
     possible = prior > 0
     weight = torch.where(possible, prior, 1.0)
-    # μ x ln_q x at the ratio x = π/μ; 0·∞ at q = ∞ is the ∞ of a policy that is not its prior.
+    # μ x ln_q x at the ratio x = π/μ; at q = ∞ it is ∞ where x > 1, so D_∞ is 0 only for π = μ.
     summand = weight * xlog_q(policy / weight, index)
     impossible = torch.where(policy > 0, math.inf, 0.0).to(summand.dtype)
     return torch.where(possible, summand, impossible).sum(-1).to(dtype)
@@ -73,9 +73,9 @@ def divergence(policy: Tensor, prior: Tensor, q: Scalar) -> Tensor:
 def munchausen_residual(policy: Tensor, previous: Tensor, q: Scalar, floor: float = 1e-3) -> Tensor:
     """Return R_q(π, π_k) = ⟨π, (1 − π^(q−1))(π_k^(1−q) − 1)⟩/(q−1): what Munchausen leaves out.
 
-    It is what separates the implicit regularisation of MVI(q) from an explicit Tsallis KL
-    penalty, and 0 at q = 1. ``previous`` is floored, because R_q grows without bound as
-    a previous probability vanishes: only its order in q is meaningful, not its magnitude.
+    It is the difference between the implicit regularisation of MVI(q) and an explicit Tsallis KL
+    penalty, and 0 at q = 1. ``previous`` is clamped to ``floor``, because R_q grows without bound
+    as a previous probability vanishes: only its order in q is meaningful, not its magnitude.
 
     >>> munchausen_residual(torch.tensor([0.5, 0.5]), torch.tensor([0.5, 0.5]), q=2)
     tensor(0.5000)
@@ -95,5 +95,5 @@ def munchausen_residual(policy: Tensor, previous: Tensor, q: Scalar, floor: floa
 
 
 def over_actions(x: Scalar) -> Scalar:
-    """Give a tensor that broadcasts over the batch an axis for the actions."""
+    """Add an action axis to a tensor that broadcasts over the batch."""
     return x.unsqueeze(-1) if isinstance(x, Tensor) else x

@@ -25,7 +25,7 @@ Reduction = Literal["none", "mean", "sum"]
 
 
 class TsallisPolicy(nn.Module):
-    """The Tsallis policy along one axis, in the place of ``nn.Softmax``.
+    """The Tsallis policy along one axis, a replacement for ``nn.Softmax``.
 
     With ``learnable`` the logarithms of q and of the temperature are parameters.
 
@@ -68,7 +68,7 @@ class TsallisPolicy(nn.Module):
 
 
 class FenchelYoungLoss(nn.Module):
-    """``fenchel_young_loss`` with its numbers, in the place of ``nn.CrossEntropyLoss``.
+    """``fenchel_young_loss`` as a module, a replacement for ``nn.CrossEntropyLoss``.
 
     >>> FenchelYoungLoss(q=2.0)(torch.tensor([[0.5, 0.0]]), torch.tensor([0]))
     tensor(0.0625)
@@ -80,7 +80,7 @@ class FenchelYoungLoss(nn.Module):
         self.reduction: Reduction = _checked(reduction)
 
     def forward(self, values: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of values, with classes on the last axis, for their target."""
+        """Return the loss of ``values``, with classes on the last axis, for ``target``."""
         return fenchel_young_loss(values, target, self.q, self.reduction)
 
     def extra_repr(self) -> str:
@@ -108,12 +108,12 @@ def fenchel_young_loss(
     aim = _distributions(values, target)
     chosen, _, maximum = solution(values, q)
     scores = values.to(aim.dtype) - maximum.unsqueeze(-1)
-    # A compiler refuses functions that can be differentiated forwards.
+    # torch.compile does not support autograd functions with a jvp.
     function = _Difference if is_compiling() else _DifferenceBothWays
     linear = cast(Tensor, function.apply(scores, aim, chosen))  # type: ignore[no-untyped-call]
     disorder = entropy_unchecked(chosen.detach(), q) - entropy_unchecked(aim, q)
     loss = linear + disorder / q
-    loss = (loss + loss.detach().neg().clamp(min=0.0)).to(values.dtype)  # rounded up to 0
+    loss = (loss + loss.detach().neg().clamp(min=0.0)).to(values.dtype)  # at least 0, same gradient
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
 
 
@@ -124,7 +124,7 @@ def _checked(reduction: Reduction) -> Reduction:
 
 
 def _distributions(values: Tensor, target: Tensor) -> Tensor:
-    """Return the target as distributions, in the dtype to compute in."""
+    """Return the target as distributions, in the dtype of the computation."""
     dtype, classes = wide_dtype(values), values.shape[-1]
     expected = values.shape if target.is_floating_point() else values.shape[:-1]
     if target.shape != expected:
@@ -143,8 +143,8 @@ def _distributions(values: Tensor, target: Tensor) -> Tensor:
 class _Difference(Function):
     """⟨π − y, z⟩ with the gradient π − y, as if π did not depend on z.
 
-    How π changes with z cancels against the entropy: π is where ⟨π, z⟩ + S_q(π)/q is largest.
-    In the second derivative it counts, and there it is: the gradient is a function of π.
+    The derivative of π cancels against that of the entropy, since π maximises ⟨π, z⟩ + S_q(π)/q.
+    It does not cancel in second derivatives, which include it: the gradient is a function of π.
     """
 
     generate_vmap_rule = True

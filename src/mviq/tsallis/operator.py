@@ -1,10 +1,10 @@
-"""The exact policy as an operator of PyTorch, for all that sees operators and nothing inside them.
+"""The exact policy as a custom PyTorch operator, for tools that cannot trace into the kernels.
 
-``torch.compile`` and ``torch.export`` need to know its shapes without computing it, ``torch.func``
-how to batch and to differentiate it. Plain calls go past it: the dispatcher would take as long as
-a small policy.
+``torch.compile`` and ``torch.export`` need its output shapes without computing it, ``torch.func``
+needs to batch and to differentiate it. Most eager calls bypass it: the dispatcher would take as
+long as a small policy.
 
-Values and prior have the shape of the rows; q and temperature are one number, or one for each row.
+Values and prior have shape (batch, actions); q and temperature are scalars or of the batch shape.
 """
 
 import sys
@@ -35,9 +35,9 @@ _Tensors = tuple[Tensor, Tensor, Tensor]
 
 
 def by_operator(values: Tensor, q: Scalar, temperature: Scalar, prior: Tensor | None) -> Solved:
-    """Return the solution of broadcast arguments; what they hold is checked when it is known."""
+    """Return the solution of broadcast arguments; tensors are checked when the operator runs."""
     numbers = _as_tensor("q", q, infinity=True), _as_tensor("temperature", temperature)
-    # A compiler takes the operator, a transform the function that it knows how to transform.
+    # torch.compile takes the operator, torch.func the autograd function, which it can transform.
     compiled = torch.compiler.is_compiling()
     operator: Any = torch.ops.mviq.policy if compiled else SolutionOfAll.apply
     return Solved(*operator(values, *numbers, prior))
@@ -47,7 +47,7 @@ def _as_tensor(name: str, x: Scalar, *, infinity: bool = False) -> Tensor:
     if isinstance(x, Tensor):
         check_floating(name, x)
         return x
-    # A message cannot be compiled: there the operator checks. Double precision, as in a plain call.
+    # Error messages do not compile: there the operator checks. float64, as in an eager call.
     checked = x if torch.compiler.is_compiling() else check_positive(name, x, infinity=infinity)
     return torch.full((), cast(float, checked), dtype=torch.float64)
 
@@ -61,12 +61,12 @@ def _solve(values: Tensor, q: Tensor, temperature: Tensor, prior: Tensor | None)
         check_distribution("prior", prior)
         prior = prior.to(values.dtype)
     policy, psi, maximum = solve(values, index, scale, prior)
-    return policy.contiguous(), psi.clone(), maximum.clone()  # ψ and maximum share their memory
+    return policy.contiguous(), psi.clone(), maximum.clone()  # ψ and maximum may share memory
 
 
 def _solve_unseen(*arguments: Any) -> _Tensors:
-    """Solve where a compiler that follows every Python function does not follow this one."""
-    # Importing the compiler takes seconds: if nobody has, there is none.
+    """Call ``_solve`` without letting TorchDynamo trace into it."""
+    # Importing torch._dynamo takes seconds; if it is not imported, it is not tracing.
     return (_hidden() if "torch._dynamo" in sys.modules else _solve)(*arguments)
 
 

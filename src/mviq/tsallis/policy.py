@@ -12,7 +12,7 @@ Every function takes values of any leading batch shape with the actions on the l
 marks an action that is not available. q and temperature are numbers, or tensors that broadcast
 over the batch: ``q=torch.tensor([1.0, 2.0, math.inf]).unsqueeze(-1)`` on values of shape (4, n)
 gives all three policies of all four rows, shape (3, 4, n), in one call. All are differentiable in
-values, temperature, prior and q, backwards and forwards, and work under ``torch.compile``,
+values, temperature, prior and q, in reverse and forward mode, and work under ``torch.compile``,
 ``torch.export`` and ``torch.func``.
 """
 
@@ -67,7 +67,7 @@ def support(
 ) -> Tensor:
     """Return which actions have a positive probability, as booleans.
 
-    Without a prior and for q > 1, action i is in iff Σ_j ((q−1)(z_j − z_i))_+^(1/(q−1)) < 1.
+    Without a prior, for q > 1, action i is supported iff Σ_j ((q−1)(z_j − z_i))_+^(1/(q−1)) < 1.
 
     >>> support(torch.tensor([1.0, 0.5, -0.2]), q=2)
     tensor([ True,  True, False])
@@ -103,7 +103,7 @@ def soft_value(
 def policy_and_normalizer(
     values: Tensor, q: Scalar, temperature: Scalar = 1.0, prior: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return the policy and its normaliser ψ from one solution.
+    """Return the policy and its normaliser ψ, computed together.
 
     >>> policy_and_normalizer(torch.tensor([1.0, 0.5, -0.2]), q=2)
     (tensor([0.7500, 0.2500, 0.0000]), tensor(1.2500))
@@ -115,7 +115,7 @@ def policy_and_normalizer(
 def solution(
     values: Tensor, q: Scalar, temperature: Scalar = 1.0, prior: Tensor | None = None
 ) -> Solved:
-    """Return all there is to know: the policy, ψ − max z and the maximum, in single or double."""
+    """Return the policy, ψ − max z and the maximum of the values, in float32 or float64."""
     check_last_axis("values", values)
     if prior is not None:
         check_last_axis("prior", prior)

@@ -54,7 +54,7 @@ def taylor_log_policy(values: Tensor, q: Scalar, temperature: Scalar = 1.0) -> T
 
 
 def _parts(values: Tensor, q: Scalar, temperature: Scalar) -> tuple[Tensor, Tensor, Scalar, Tensor]:
-    """Return z below its maximum, ψ̂, q and which actions are available."""
+    """Return z − max z, ψ̂ relative to max z, q and which actions are available."""
     check_last_axis("values", values)
     q = check_positive("q", q, infinity=False)
     given = torch.as_tensor(q)

@@ -4,8 +4,8 @@ Inside this file the actions are the *first* axis: tensors have shape (actions, 
 is never formed from values/temperature: differences of values are exact where values are close,
 so a common offset of the values costs no accuracy. ψ is returned relative to max z.
 
-All iterations are Newton's on a convex function, started on the side from which it converges
-monotonically; they need no bracket and no step control.
+All iterations are Newton's method on a convex function, started on the side from which it
+converges monotonically, so they need neither a bracket nor a line search.
 
 ====== ============================================================================
  q      unknown and function
@@ -14,12 +14,12 @@ monotonically; they need no bracket and no step control.
         affine functions of u
  near 1 ψ in the same function, unless a small prior makes u small
  1      closed form
- > 2    the smallest supported ratio v = π/μ, on a support known beforehand; ψ would
-        lose all digits of π = (…)^(1/(q−1)), where the root is steep
+ > 2    the smallest ratio v = π/μ on the support, which is computed first; from ψ,
+        π = (…)^(1/(q−1)) would lose all digits where the root is steep
  ∞      closed form
 ====== ============================================================================
 
-On the CPU ``kernels`` does the same row by row and faster.
+On the CPU, ``kernels`` does the same row by row, which is faster.
 """
 
 import math
@@ -28,7 +28,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-_MOST_STEPS = 100  # a guard only: Newton's iterations below end after a handful
+_MOST_STEPS = 100  # safety limit: Newton's method below takes only a few steps
 
 
 class Rows(NamedTuple):
@@ -46,7 +46,7 @@ class Rows(NamedTuple):
         return torch.where(self.prior > 0, self.values, -math.inf)
 
     def columns(self, chosen: Tensor) -> "Rows":
-        """Return some of the rows."""
+        """Return the problems in some columns."""
         prior = None if self.prior is None else self.prior[:, chosen]
         return Rows(self.values[:, chosen], self.q[:, chosen], self.temperature[:, chosen], prior)
 
@@ -80,7 +80,7 @@ def _gaps(rows: Rows) -> Tensor:
 
 
 def _solve_closed_form(rows: Rows) -> tuple[Tensor, Tensor]:
-    """Solve q = 1 and, as what is left of it when only gaps of zero count, q = ∞."""
+    """Solve q = 1 and q = ∞, where only the best actions (gap 0) have weight."""
     gaps = _gaps(rows)
     ratio = torch.where(rows.q == 1, gaps.exp(), (gaps == 0).to(gaps.dtype))
     weights = rows.weighted(ratio)
@@ -89,7 +89,7 @@ def _solve_closed_form(rows: Rows) -> tuple[Tensor, Tensor]:
 
 
 def _solve_near_one(rows: Rows) -> tuple[Tensor, Tensor]:
-    """Find ψ from the left, where Σ μ exp_q(z − ψ) ≥ 1; 1 + t would lose the digits of t."""
+    """Find ψ from below, where Σ μ exp_q(z − ψ) ≥ 1; log1p(t), as 1 + t would lose digits of t."""
     gaps, a = _gaps(rows), rows.q - 1
     psi, last = _start(gaps, rows), math.inf
     for _ in range(_MOST_STEPS):
@@ -99,7 +99,7 @@ def _solve_near_one(rows: Rows) -> tuple[Tensor, Tensor]:
         excess = float((total - 1).abs().amax())
         if excess <= _tolerance(gaps) or excess >= last:
             break
-        # exp_q′ = exp_q^(2−q) = exp_q/(1 + t), and 0/0 = 0 off the support.
+        # exp_q′ = exp_q^(2−q) = exp_q/(1 + t), with 0/0 = 0 off the support.
         slope = rows.weighted(torch.where(ratio > 0, ratio / (1 + t), 0.0)).sum(0, keepdim=True)
         psi = psi + torch.expm1(a * total.log()) / a / (total.pow(a - 1) * slope)
         last = excess
@@ -117,7 +117,7 @@ def _start(gaps: Tensor, rows: Rows) -> Tensor:
 
 
 def _first_base(rows: Rows) -> Tensor:
-    """Return the u nearest to the root at which a single action has probability one."""
+    """Return the starting u, the nearest to the root that gives one action probability one."""
     if rows.prior is None:
         return torch.ones_like(rows.q)
     alone = rows.prior.pow(1 - rows.q) + (1 - rows.q) * _gaps(rows)
@@ -126,10 +126,10 @@ def _first_base(rows: Rows) -> Tensor:
 
 
 def _solve_by_base(rows: Rows) -> tuple[Tensor, Tensor]:
-    """Find u = 1 + (1−q)ψ, the base of the best action, from where Σ ≥ 1.
+    """Find u = 1 + (1−q)ψ, the base of the best action, starting where Σ ≥ 1.
 
-    Many actions make u small for q > 1, a small prior on a good action does for q < 1: then
-    1 + (q−1)(z − ψ) cancels, and u + (q−1)z does not.
+    u is small for q > 1 with many actions, and for q < 1 with a small prior on a good action: then
+    1 + (q−1)(z − ψ) suffers from cancellation, and u + (q−1)z does not.
     """
     gaps, a = _gaps(rows), rows.q - 1
     base, last = _first_base(rows), math.inf
@@ -147,7 +147,7 @@ def _solve_by_base(rows: Rows) -> tuple[Tensor, Tensor]:
 
 
 def _solve_above_two(rows: Rows) -> tuple[Tensor, Tensor]:
-    """Find v = min π/μ on the support from the right, in Σ μ ‖(v, b)‖_(q−1) = 1."""
+    """Find v = min π/μ on the support from above, by solving Σ μ ‖(v, b)‖_(q−1) = 1."""
     values, a = rows.available(), rows.q - 1
     floor = _lowest_supported(rows)
     supported = values >= floor
@@ -171,7 +171,7 @@ def _solve_above_two(rows: Rows) -> tuple[Tensor, Tensor]:
 
 
 def _lowest_supported(rows: Rows) -> Tensor:
-    """Search by halving for the last of the sorted values in the support.
+    """Return the smallest value in the support, by bisection over the sorted values.
 
     Action i is in the support iff Σ_j μ_j ((q−1)(z_j − z_i))_+^(1/(q−1)) < 1.
     """
@@ -182,7 +182,7 @@ def _lowest_supported(rows: Rows) -> Tensor:
     outside = inside + values.shape[0]
     for _ in range(values.shape[0].bit_length()):
         middle = (inside + outside) // 2
-        # An action that is not available has an infinite gap: it fails the test, NaN does not.
+        # The gaps to an unavailable action are infinite (or NaN, replaced by ∞): it fails the test.
         gaps = (ordered - ordered.gather(0, middle)).clamp(min=0.0).nan_to_num(math.inf, math.inf)
         terms = (a * (gaps / rows.temperature)).pow(1 / a)
         total = (terms if weight is None else terms * weight).sum(0, keepdim=True)

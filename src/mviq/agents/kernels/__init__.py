@@ -1,6 +1,7 @@
-"""Compiled loops of an update: gather transitions, layers forward and backward, target, loss, Adam.
+"""Numba kernels of an update: copy transitions, forward and backward pass, target, loss, Adam.
 
-``replay``, ``compiled``, ``update`` and ``losses`` state what they compute. Single precision.
+The modules ``replay``, ``compiled``, ``update`` and ``losses`` say what they compute. Networks,
+targets and gradients are in single precision.
 """
 
 from mviq.agents.kernels.convolution import padded

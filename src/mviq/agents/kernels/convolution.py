@@ -1,12 +1,12 @@
-"""The convolution of a first layer, of boards most of whose numbers are zero.
+"""Convolution as a first layer, for sparse inputs such as MinAtar's boards.
 
-What is not zero adds a multiple of some filters' weights to the outputs that it is seen by. With
-MinAtar's boards these are a tenth of the multiplications, and with dense ones it takes about as
-long as a matrix product.
+Each nonzero input is multiplied by filter weights and added to the outputs whose receptive field
+contains it. On MinAtar's boards this takes a tenth of the multiplications of a dense convolution;
+on dense inputs it takes about as long as a matrix product.
 
-A ``Window`` is the stride, the width of a filter and that of what it makes, and a table, which has
-a row for every number of a board: what would be its place in a filter at the top left (channel,
-row, column), and from where to where, down and across, filters see it.
+A ``Window`` is (stride, filter width, output width, table). The table has one row per input: the
+flat index (channel, row, column) that it would have in a filter at the top left, and the ranges of
+output rows and columns whose receptive field contains it.
 """
 
 from typing import Any
@@ -23,20 +23,20 @@ Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
 Window = tuple[int, int, int, Integers]
 
-LANES = 16  # numbers that are added at a time: filters are filled up to a multiple of it
+LANES = 16  # floats per vector instruction; the number of filters is padded to a multiple of it
 
 
 @compiled_with()
 def padded(filters: int) -> int:
-    """Return the number of filters, filled up."""
+    """Return the number of filters, rounded up to a multiple of ``LANES``."""
     return -(-filters // LANES) * LANES
 
 
 @intrinsic
 def _add_scaled(typing: Any, target: Any, to: Any, source: Any, start: Any, scale: Any) -> Any:
-    """Add ``scale`` times LANES numbers of an array to those of another.
+    """Add ``scale`` times LANES elements of ``source`` to LANES elements of ``target``.
 
-    Written for the vector units, since a loop asks every time whether the arrays overlap.
+    Emits vector instructions, since a loop would check on every call whether the arrays overlap.
     """
     lanes = ir.VectorType(ir.FloatType(), LANES)
     unset = ir.Constant(lanes, ir.Undefined)
@@ -60,12 +60,12 @@ def _add_scaled(typing: Any, target: Any, to: Any, source: Any, start: Any, scal
     return types.void(target, types.intp, source, types.intp, types.float32), generate
 
 
-add_scaled: Any = _add_scaled  # without the first argument, which is numba's
+add_scaled: Any = _add_scaled  # numba passes the first argument itself
 
 
 @compiled_with()
 def find_nonzero(boards: Floats, places: Integers, counts: Integers) -> None:
-    """Write where every board is not zero; ``places`` has a column more than ``boards``."""
+    """Write each board's number of nonzero inputs to ``counts``, their indices to ``places``."""
     for b in range(boards.shape[0]):
         count = 0
         for k in range(boards.shape[1]):
@@ -85,7 +85,7 @@ def convolve(
     room: Floats,
     y: Floats,
 ) -> None:
-    """Write W * x + b, or its positive part, as (filters × places, batch)."""
+    """Write W * x + b, with a ReLU if ``relu``, to ``y`` (filters × output positions, batch)."""
     filters, seen = weight.shape
     taps = np.zeros((seen, padded(filters)), np.float32)
     for f in range(filters):
@@ -110,7 +110,7 @@ def convolution_gradient(
     room: Floats,
     gradient: Floats,
 ) -> None:
-    """Write the gradient of W from that of W * x, (filters × places, batch)."""
+    """Write the gradient of W, given that of W * x: ``slope`` (filters × positions, batch)."""
     filters, seen = gradient.shape
     taps = np.zeros((seen, padded(filters)), np.float32)
     places = slope.shape[0] // filters
@@ -133,7 +133,10 @@ def _add_up(
     room: Floats,
     forward: bool,
 ) -> None:
-    """Add numbers times weights to ``room`` (batch, places × filters), or back to the weights."""
+    """Add inputs times weights to ``room`` (batch, output positions × padded filters).
+
+    If not ``forward``, add inputs times ``room`` to ``taps``, the gradient of the weights.
+    """
     stride, wide, across, table = window
     places, counts = nonzero
     lanes, row = taps.shape[1], room.shape[1]

@@ -1,9 +1,9 @@
-"""Small networks: all layers forward and backward.
+"""Forward and backward pass of small networks.
 
 Activations have the batch on their last axis. A network is given as tuples with one array per
-layer, so that one call goes through all of them. Only the first may be a convolution; its weights
-are a matrix, too, one row for each filter. Without one ``window`` is None, which is known before
-anything is compiled: then the loops of a convolution are not.
+layer, so that one call runs all layers. Only the first layer may be a convolution; its weights are
+a matrix with one row per filter. Without a convolution ``window`` is None, which numba knows at
+compile time, so that the convolution's loops are not compiled.
 """
 
 import math
@@ -22,15 +22,15 @@ from mviq.agents.kernels.convolution import (
 from mviq.tsallis.kernels.compiling import compiled_with
 
 Layers = tuple[Floats, ...]
-Network = tuple[Layers, Layers, NDArray[np.bool_]]  # weights, biases, which have a ReLU
+Network = tuple[Layers, Layers, NDArray[np.bool_]]  # weights, biases, whether each has a ReLU
 
 _SUMS_IN_ANY_ORDER = {"reassoc", "nsz", "contract"}
-_TILE = 64  # numbers of a row that are moved at a time
+_TILE = 64  # elements of a row that are copied at a time
 
 
 @compiled_with()
 def prepare(rows: NDArray[Any], divisor: Floats, prepared: Floats) -> None:
-    """Write observations (batch, numbers) divided by one number, or by one each."""
+    """Write observations (batch, elements) divided by one number, or by one per element."""
     for b in range(rows.shape[0]):
         if divisor.size == 1:
             for i in range(rows.shape[1]):
@@ -51,7 +51,7 @@ def forward(
 ) -> None:
     """Write the outputs of all layers.
 
-    ``room`` is where a convolution works, or takes the observations as columns.
+    ``room`` is scratch memory for a convolution; without one, it receives the transposed ``rows``.
     """
     weights, biases, rectified = network
     if window is not None:
@@ -76,9 +76,9 @@ def backward(
     slopes: Layers,
     gradients: tuple[Layers, Layers],
 ) -> float:
-    """Write the gradients of the weights from those of the outputs; return their norm.
+    """Write the gradients of weights and biases, and return their norm.
 
-    Only the last of ``slopes`` is given, the others are found on the way.
+    The last of ``slopes`` is the gradient of the network's output; the others are computed here.
     """
     weights, _, rectified = network
     total = 0.0
@@ -99,7 +99,7 @@ def backward(
 @compiled_with(part=True)
 def _transpose(x: Floats, transposed: Floats) -> None:
     rows, columns = transposed.shape
-    for begin in range(0, columns, _TILE):  # so that lines of memory are still in cache
+    for begin in range(0, columns, _TILE):  # in tiles, so that cache lines are reused
         for i in range(rows):
             for j in range(begin, min(begin + _TILE, columns)):
                 transposed[i, j] = x[j, i]
@@ -107,7 +107,7 @@ def _transpose(x: Floats, transposed: Floats) -> None:
 
 @compiled_with(part=True)
 def _dense(weight: Floats, bias: Floats, x: Floats, relu: bool, y: Floats) -> None:
-    """Write W x + b, or its positive part."""
+    """Write W x + b, with a ReLU if ``relu``."""
     if x.shape[1] == 1:
         np.dot(weight, x.reshape(-1), y.reshape(-1))
     else:
@@ -120,7 +120,7 @@ def _dense(weight: Floats, bias: Floats, x: Floats, relu: bool, y: Floats) -> No
 
 @compiled_with(fastmath=_SUMS_IN_ANY_ORDER, part=True)
 def _bias_gradient(y: Floats, relu: bool, slope: Floats, gradient: Floats) -> None:
-    """Let the ReLU stop ``slope`` where y is zero, and write its sums over batch and places."""
+    """Backpropagate ``slope`` through the ReLU in place; write its sum over batch and positions."""
     places = y.shape[0] // gradient.size
     gradient[:] = 0
     for i in range(y.shape[0]):

@@ -13,7 +13,7 @@ from mviq.tsallis.kernels.compiling import compiled_with
 
 Nonzero = tuple[Integers, Integers]
 _LARGEST = float(np.finfo(np.float32).max)
-_BLOCK = 2048  # numbers of four arrays that stay in the nearest cache
+_BLOCK = 2048  # elements per block, so that blocks of four arrays fit in the L1 cache
 
 
 @compiled_with()
@@ -26,7 +26,7 @@ def predict(
     outcomes: Floats,
     best: NDArray[np.int64],
 ) -> None:
-    """Write what a network makes of observations (batch, samples, actions) and the best actions."""
+    """Write a network's outcomes (batch, samples, actions) and the greedy actions."""
     if window is not None:
         find_nonzero(rows, *nonzero)
     forward(rows, nonzero, window, network, *room)
@@ -55,13 +55,14 @@ def update(
     gradients: tuple[Layers, Layers],
     parameters: tuple[Layers, Layers, Layers, Layers, Layers],
 ) -> tuple[float, float, float, float]:
-    """Make one update; return a bad |z| or 0, the loss, the gradient's norm and the mean of θ.
+    """Make one update; return an invalid |z| or 0, the loss, the gradient norm and the mean of θ.
 
-    A batch is observations, first s', then s, memory for where they are not zero, actions and
-    transitions. ``quantiles`` says how many there are, None that networks give action values; only
-    the loss that it asks for is compiled. ``numbers`` are the family's, the largest |z| and norm,
-    and Adam's; ``parameters`` what Adam takes. Where one of the first three is bad the rest are 0
-    and the weights stay.
+    ``batch`` holds the observations at s' and then at s, scratch arrays for the indices of their
+    nonzero elements, the actions, and (rewards, d, discounts). ``quantiles`` is the number of
+    quantiles, None for action values; only the loss for that case is compiled. ``numbers`` are
+    those of the family, the limits of |z| and of the gradient norm, and Adam's settings.
+    ``parameters`` are Adam's arrays: weights, gradients, both moments and step counts. If |z|, the
+    loss or the norm is invalid, the weights are not updated.
     """
     rows, nonzero, actions, transitions = batch
     family, (value_limit, norm_limit), adam_numbers = numbers
@@ -93,7 +94,7 @@ def update(
 
 @compiled_with(part=True)
 def _beyond(z: Floats, limit: float) -> float:
-    """Return an |z| that is NaN, infinite or beyond a limit, or else 0."""
+    """Return the first |z| that is NaN, infinite or beyond the limit, 0 if there is none."""
     numbers, most, count = z.reshape(-1), np.float32(min(limit, _LARGEST)), 0
     for i in range(numbers.size):
         count += int(not abs(numbers[i]) <= most)
@@ -111,7 +112,7 @@ def _loss(
     quantiles: int | None,
     slope: Floats,
 ) -> tuple[float, float]:
-    """Write the gradient of the loss with respect to the outcomes; return it and the mean of θ."""
+    """Write the gradient with respect to the outcomes; return the loss and the mean of θ."""
     count = outcomes.shape[0] // target.shape[1]
     theta, gradient = np.empty_like(target), np.empty_like(target)
     total = 0.0
@@ -167,7 +168,7 @@ def _adam_step(
         if scale != 1:
             for i in range(w.size):
                 g[i] *= part_kept
-        for i in range(w.size):  # with all reads before the writes it is done by vectors
+        for i in range(w.size):  # reads come before writes, so that LLVM vectorises it
             first = keep * m[i] + forget * g[i]
             second = keep_square * v[i] + forget_square * g[i] * g[i]
             m[i], v[i] = first, second

@@ -36,7 +36,7 @@ def quantile_huber(predicted: Floats, target: Floats, gradient: Floats) -> float
     y[samples] = theta[quantiles] = math.inf
     scale, loss = 1.0 / (batch * samples), 0.0
     for row in range(batch):
-        centre = 0.0  # subtracted, it keeps the squares, and so their cancellation, small
+        centre = 0.0  # subtracting it keeps the squares, and their cancellation, small
         for j in range(samples):
             centre += target[row, j]
         centre /= samples
@@ -76,10 +76,10 @@ def quantile_huber(predicted: Floats, target: Floats, gradient: Floats) -> float
 
 @compiled_with(part=True)
 def _sort(x: Floats, ranks: Integers) -> Integers:
-    """Return numbers whose lower halves are where the smallest x is, the second smallest, …
+    """Return the argsort of x, in the lower 32 bits of 64-bit numbers; ``ranks`` is scratch memory.
 
-    By their bits, eight at a time: no comparison, so nothing for a processor to foresee. The bits
-    of a positive float are ordered as it is, those of a negative one the other way round.
+    A radix sort, eight bits at a time: without comparisons there are no branches to mispredict.
+    The bits of positive floats are in the order of the floats, those of negative ones in reverse.
     """
     size, bits = x.size, x.view(np.uint32)
     counts = np.zeros((4, 256), np.int64)
@@ -104,10 +104,10 @@ def _sort(x: Floats, ranks: Integers) -> Integers:
 
 @compiled_with(part=True)
 def _cut(theta: Floats, y: Floats, cuts: Integers) -> None:
-    """Write how many y lie below θ − 1, below θ, and not above θ + 1, for every θ.
+    """Write how many y are < θ − 1, < θ and ≤ θ + 1, for every θ.
 
-    Both are sorted and end with ∞. Merging them has as many steps as there are numbers, each
-    a comparison without a branch: a processor cannot foresee which of the two comes next.
+    Both are sorted and end with ∞. They are merged with one step per number and without branches,
+    since a processor cannot predict which of the two comes next.
     """
     quantiles, samples = theta.size - 1, y.size - 1
     i0 = i1 = i2 = j0 = j1 = j2 = 0

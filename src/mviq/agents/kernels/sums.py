@@ -1,6 +1,6 @@
-"""A binary tree of sums: node 1 is the root, and the second half of the array are the leaves.
+"""A sum tree in an array: node 1 is the root, and the second half of the array holds the leaves.
 
-A node is always the sum of its two children, so all bits of a tree follow from those of its leaves.
+A node is always computed as the sum of its children, so the leaves determine the tree bit for bit.
 """
 
 from typing import Any
@@ -16,14 +16,14 @@ Integers = NDArray[np.integer[Any]]
 
 @compiled
 def sum_up(tree: Floats) -> None:
-    """Write all sums, from the leaves to the root."""
+    """Compute all inner nodes from the leaves."""
     for node in range(tree.size // 2 - 1, 0, -1):
         tree[node] = tree[2 * node] + tree[2 * node + 1]
 
 
 @compiled
 def set_leaves(tree: Floats, leaves: Integers, values: Floats) -> None:
-    """Set leaves, one after the other, and the sums above them."""
+    """Set leaves, one after the other, and update the nodes above them."""
     for k in range(leaves.size):
         node = tree.size // 2 + leaves[k]
         tree[node] = values[k]
@@ -34,9 +34,9 @@ def set_leaves(tree: Floats, leaves: Integers, values: Floats) -> None:
 
 @compiled
 def find_leaves(tree: Floats, places: Floats, leaves: Integers) -> None:
-    """Write the leaves at which the running sum of all leaves passes places in [0, total).
+    """Write the leaf at which the cumulative sum exceeds each of ``places``, in [0, total).
 
-    A leaf of zero is never found, however a sum was rounded.
+    A leaf of zero is never chosen, whatever the rounding errors.
     """
     for k in range(places.size):
         node, rest = 1, places[k]

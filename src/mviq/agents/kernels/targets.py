@@ -24,8 +24,8 @@ def bellman(
 
     ``outcomes`` (samples × actions, states) are finite, first at s', then, unless α = 0, at s.
     ``transitions`` are rewards, d and the discounts, one for all or one each. ``numbers`` are q, τ,
-    c, α, the share of τS_q that is taken from the gap, what the Munchausen term is at least off the
-    support, and its bounds.
+    c, α, the weight of −τS_q in the Munchausen term (0 for the gap form, else 1), the minimum of
+    this term (its value off the support), and its clip bounds.
     """
     q, temperature, entropy_weight, alpha, logarithmic, least, low, high = numbers
     rewards, terminated, discounts = transitions

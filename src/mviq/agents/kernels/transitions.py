@@ -1,4 +1,4 @@
-"""A batch of transitions out of a replay buffer."""
+"""Copy a batch of transitions from a replay buffer."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def gather(
     found_rewards: Floats,
     found_ends: Floats,
 ) -> None:
-    """Copy rows of arrays, whatever they hold, rewards, and the ends that are no timeouts."""
+    """Copy the given rows of byte arrays and rewards, and of dones, with 0 for timeouts."""
     for i in range(rows.size):
         row = rows[i]
         for k in range(len(stored)):

@@ -1,4 +1,4 @@
-"""Every theorem, lemma and basic fact of the paper, measured.
+"""Numerical checks of every theorem, lemma and basic fact of the paper.
 
 A check is a function without arguments that measures one statement and returns it with its
 residuals; ``CHECKS`` lists them in the order of the paper.

@@ -120,7 +120,7 @@ def theorem_2_forms() -> Statement:
 
 
 def theorem_2_truncation() -> Statement:
-    """Compare the actions above the printed level with the support, at a temperature."""
+    """Compare the actions above the printed threshold with the support, at τ ≠ 1."""
     temperature, values = 0.5, draw_values(5000, 6, seed=35)
     printed, violations = 0.0, []
     for q in (1.5, 2.0, 3.0, 5.0):
@@ -144,7 +144,7 @@ def theorem_2_truncation() -> Statement:
 
 
 def theorem_2_support_size() -> Statement:
-    """Look at K over growing q, and at the policy of a K of one."""
+    """Compute K for growing q, and the policy where K = 1."""
     z = draw_values(5000, 6, seed=36)
     sizes = {q: _threshold(z, 1 - 1 / (q - 1))[0] for q in (1.1, 1.5, 2.0, 2.9, 3.0, 5.0, 50.0)}
     empty = sum(int((size < 1).sum()) for size in sizes.values())

@@ -14,7 +14,7 @@ _STEPS = 5
 
 
 def kl_average() -> Statement:
-    """Take KL steps one after the other and softmax the sum of their values."""
+    """Compare successive KL steps with the softmax of the sum of their values."""
     history = draw_values(_STEPS * 200, 4, seed=70).view(_STEPS, 200, 4)
     policies = _explicit_steps(history, 1.0)[-1]
     return Statement(
@@ -27,7 +27,7 @@ def kl_average() -> Statement:
 
 
 def _histories(seed: int, near: float) -> tuple[Tensor, Tensor]:
-    """Return five values for 200 states: too close together to truncate, and far apart."""
+    """Return five steps of values for 200 states: too small to truncate, and large."""
     values = draw_values(_STEPS * 200, 4, seed=seed).view(_STEPS, 200, 4)
     return near * values, values
 
@@ -130,7 +130,7 @@ def _product_and_expansion(terms: Tensor, q: float) -> tuple[Tensor, Tensor]:
 
 
 def yamano_expansion() -> Statement:
-    """Write the symmetric sums of five terms out, for small and for large arguments."""
+    """Compute the symmetric sums of five terms, for small and for large arguments."""
     near, far = (draw_values(_STEPS, 1000, scale, seed=77) for scale in (0.03, 3.0))
     errors = []
     for physics in (1.5, 0.5, 0.0, -1.0):
@@ -154,7 +154,7 @@ def yamano_expansion() -> Statement:
 
 
 def theorem_4_product() -> Statement:
-    """Take explicit Tsallis-KL steps and compare with the products of q-exponentials."""
+    """Compare explicit Tsallis-KL steps with the products of q-exponentials."""
     near, far = _histories(seed=78, near=0.4)
     errors = [_product_error(near, q, normalised=True) for q in (0.5, 1.5, 2.0, 3.0)]
     errors += [_product_error(far, q, normalised=True) for q in (1.5, 2.0)]
@@ -214,7 +214,7 @@ def _expansion_error(history: Tensor, q: float) -> Tensor:
 
 
 def weighted_average() -> Statement:
-    """Multiply the weighted factors up, for small and for large values."""
+    """Multiply the weighted factors, for small and for large values."""
     near, far = (draw_values(_STEPS, 1000, scale, seed=80) for scale in (0.03, 3.0))
     indices = (0.5, 1.5, 2.0, 3.0, 5.0)
     truncated = _weighted_error(far, 2.0)

@@ -34,7 +34,7 @@ def recursion_concave() -> Statement:
     """Take the concave Ω = +S_2: its greedy step is a maximum over the corners."""
     problem = garnets()
     first, second = (problem.draw(5.0, seed) for seed in (40, 41))
-    # S_2 is 0 in the corners and positive elsewhere: a corner wins, the one of the best action.
+    # S_2 is 0 in the corners and positive elsewhere: the corner of the best action is optimal.
     others = draw_policies(first.numel() // 4, 4, 2.0, seed=42).view_as(first)
     beyond = (others * first).sum(-1) - tsallis.entropy(others, 2.0) - first.amax(-1)
     ratio = contraction(lambda q_values: problem.backup(q_values.amax(-1)), first, second)
@@ -60,7 +60,7 @@ def divergence_norm() -> Statement:
     policies, priors = draw_policies(500, 6, seed=42), draw_policies(500, 6, seed=43)
     ratio = policies / priors
     divergence = tsallis.divergence(policies, priors, 2.0)
-    # Proportional means a constant quotient; its spread is what is left of that.
+    # If the two were proportional, their quotient would be constant; its spread is the error.
     quotient = (ratio.square().sum(-1) - 1) / divergence
     spread = float(quotient.max() / quotient.min() - 1)
     return Statement(
@@ -114,7 +114,7 @@ def _convexity(first: Tensor, second: Tensor, prior: Tensor, q: float, share: fl
 
 
 def conjugate_gradient() -> Statement:
-    """Differentiate the regularised maximum, and stretch the policy between random values."""
+    """Differentiate the regularised maximum, and estimate the Lipschitz constant of the policy."""
     errors, stretches = [], {}
     for q in (1.0, 1.5, 2.0, 3.0, 5.0):
         values = draw_values(1000, 6, seed=47).requires_grad_()
@@ -140,7 +140,7 @@ def conjugate_gradient() -> Statement:
 
 
 def _stretch(q: float) -> float:
-    """Return τ ‖π − π′‖/‖Q − Q′‖, the largest over pairs of nearby values."""
+    """Return the largest τ ‖π − π′‖/‖Q − Q′‖ over pairs of nearby values."""
     values = draw_values(5000, 6, seed=48)
     nearby = values + draw_values(5000, 6, 1e-4, seed=49)
     change = tsallis.policy(nearby, q, _TEMPERATURE) - tsallis.policy(values, q, _TEMPERATURE)
@@ -224,7 +224,7 @@ def theorem_3_fixed_prior() -> Statement:
 
 
 def theorem_3_previous_policy() -> Statement:
-    """Let the prior be the previous policy on a chain with a small reward near, a large one far."""
+    """Use the previous policy as prior on a chain with a small reward near and a large one far."""
     problem, temperature = lock_in_problem(), 0.03
     explicit = {q: _explicit_value(problem, q, temperature) for q in (1.0, 2.0)}
     mvi = tsallis.Family(q=2.0, temperature=temperature)

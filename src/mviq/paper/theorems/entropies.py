@@ -26,7 +26,7 @@ def _divergence_physics(policies: Tensor, priors: Tensor, q: float) -> Tensor:
 
 
 def f_divergence() -> Statement:
-    """Insert the printed generator into ⟨μ, f(π/μ)⟩, and the one that fits."""
+    """Insert the printed generator into ⟨μ, f(π/μ)⟩, and the correct one."""
     ratio = _POLICIES / _PRIORS
 
     def errors(generator: Callable[[float], Tensor], new: Tensor, old: Tensor) -> list[Tensor]:
@@ -136,7 +136,7 @@ def entropy_bounded() -> Statement:
 
 
 def entropy_flatter() -> Statement:
-    """Follow the entropy and its summand over growing q."""
+    """Compute the entropy and its summands for growing q."""
     indices = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 50.0, 1e4)
     entropies = torch.stack([tsallis.entropy(_POLICIES, q) for q in indices])
     bounds = [tsallis.entropy(_POLICIES, q) - 1 / (q - 1) for q in indices if q > 1]
@@ -194,7 +194,7 @@ def divergence_nonnegative() -> Statement:
 
 
 def divergence_zero() -> Statement:
-    """Hold the divergence against the squared distance of the policies (Pinsker's inequality)."""
+    """Compare the divergence with the squared distance of the policies (Pinsker's inequality)."""
     near = _POLICIES + 1e-3 * (_PRIORS - _POLICIES)
     violations, at_equal = [], []
     for q in INDICES:
@@ -217,7 +217,7 @@ def divergence_zero() -> Statement:
 
 
 def divergence_infinite() -> Statement:
-    """Let the prior of one of two actions vanish, a decade at a time."""
+    """Let the prior of one of two actions vanish, three decades at a time."""
     policy = torch.tensor([0.5, 0.5], dtype=torch.float64)
     grains = 10.0 ** -torch.arange(3, 61, 3, dtype=torch.float64)
     priors = torch.stack([1 - grains, grains], -1)
@@ -239,7 +239,7 @@ def divergence_infinite() -> Statement:
 
 
 def divergence_grows() -> Statement:
-    """Follow the divergence over growing q."""
+    """Compute the divergence for growing q."""
     indices = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
     values = torch.stack([tsallis.divergence(_POLICIES, _PRIORS, q) for q in indices])
     return Statement(
@@ -252,7 +252,7 @@ def divergence_grows() -> Statement:
 
 
 def divergence_relatives() -> Statement:
-    """Write the α-divergence and Rényi's divergence out as sums."""
+    """Compare with the α-divergence and Rényi's divergence, computed as sums."""
     errors, printed = [], []
     for q in (0.5, 1.5, 2.0, 3.0):
         moment = (_POLICIES.pow(q) * _PRIORS.pow(1 - q)).sum(-1)

@@ -1,4 +1,4 @@
-"""What MVI(q) does when it is iterated: section 4.2, Algorithm 1 and the settings of Table 2."""
+"""The iteration of MVI(q): section 4.2, Algorithm 1 and the settings of Table 2."""
 
 import math
 from dataclasses import replace
@@ -16,7 +16,7 @@ _ATARI = tsallis.Family(q=2.0, temperature=10.0, munchausen_alpha=0.9)  # Table 
 
 
 def mvi_at_one() -> Statement:
-    """Compare one update of MVI(1) and of M-VI, and where they end."""
+    """Compare one update of MVI(1) and of M-VI, and their final policies."""
     problem = garnets()
     gap = tsallis.Family(q=1.0, temperature=1.0, munchausen_alpha=0.9, form="gap")
     log = replace(gap, form="log")
@@ -78,7 +78,7 @@ def tsallis_vi() -> Statement:
 
 
 def extended_log() -> Statement:
-    """Iterate the extended logarithm at τ, and Tsallis-VI at (1−α)τ."""
+    """Compare the fixed points of the extended logarithm at τ and of Tsallis-VI at (1−α)τ."""
     problem, alpha, temperature = garnets(), 0.9, 1.0
     errors = []
     for q in (1.0, 1.5, 2.0, 3.0):
@@ -102,7 +102,7 @@ def extended_log() -> Statement:
 
 
 def munchausen_weight() -> Statement:
-    """Iterate the algorithm box with the weight it prints, and with the one of the text."""
+    """Iterate Algorithm 1 with the weight printed there, and with the weight of the text."""
     problem, limit = garnets(), 1e12
     printed = replace(_ATARI, munchausen_alpha=_ATARI.munchausen_alpha * _ATARI.temperature)
     runaway = repeat(family_step(problem, printed), problem.draw(), 100, limit)

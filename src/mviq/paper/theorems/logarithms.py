@@ -12,11 +12,11 @@ _PHYSICS = (-1.0, 0.0, 0.5, 1.0, 1.5, 2.0, 4.0)
 
 
 def inverse() -> Statement:
-    """Go there and back from both sides, and beyond the end of the domain."""
+    """Apply ln_q and exp_q after one another in both orders, and outside their domain."""
     back = [relative(tsallis.exp_q(tsallis.log_q(_ABOUT_ONE, q), q), _ABOUT_ONE) for q in INDICES]
     forth = [_round_trip(_inside(q), q) for q in INDICES]
     below = [tsallis.exp_q(-1 / (q - 1) - _ABOUT_ONE, q) for q in INDICES if q > 1]
-    # Physics' index 1.5 allows x > 2 by the printed inequality; 3 is one such x.
+    # For the physics index 1.5 the printed inequality allows x > 2; 3 is one such x.
     beyond = torch.tensor([3.0], dtype=torch.float64)
     printed = worst(_round_trip(beyond, float(tsallis.mirror_index(1.5))))
     return Statement(
@@ -71,7 +71,7 @@ def limit_at_one() -> Statement:
 
 
 def log_flatter() -> Statement:
-    """Follow the slope of ln_q over the indices of figure 1."""
+    """Test whether the slope of ln_q falls with q, at the indices of figure 1."""
     x = torch.linspace(0.1, 4, 400, dtype=torch.float64)
     physics = torch.stack([slope(tsallis.log_q_physics, x, q) for q in range(1, 6)])
     ours = torch.stack([slope(tsallis.log_q, x, q) for q in range(1, 6)])
@@ -97,7 +97,7 @@ def log_flatter() -> Statement:
 
 
 def exp_steeper() -> Statement:
-    """Follow the slope of exp_q over the indices, on both sides of zero."""
+    """Test whether the slope of exp_q rises with q, on both sides of zero."""
     x = torch.linspace(-1.3, 1.3, 261, dtype=torch.float64)
     indices = (0.25, 0.5, 1.0, 1.25, 1.5, 1.75)
     slopes = torch.stack([slope(tsallis.exp_q, x, 2 - q) for q in indices])
@@ -118,7 +118,7 @@ def exp_steeper() -> Statement:
 
 
 def log_convexity() -> Statement:
-    """Compare the middle of random pairs with the mean of their ends."""
+    """Compare the function at the midpoint of random pairs with its mean at the ends."""
     ends = draw_values(2000, 2, seed=3).exp()
     bends = {q: _bend(tsallis.log_q_physics, ends, q) for q in _PHYSICS}
     pairs = draw_values(2000, 2, scale=2.0, seed=4)
@@ -149,7 +149,7 @@ def _bend(function: Deformed, ends: Tensor, q: float) -> Tensor:
 
 
 def log_monotone() -> Statement:
-    """Walk along a grid."""
+    """Test the sign of the increments on a grid."""
     x = torch.logspace(-2, 2, 401, dtype=torch.float64)
     falls = [-tsallis.log_q_physics(x, q).diff() for q in _PHYSICS]
     falls += [-tsallis.log_q(x, q).diff() for q in INDICES]
@@ -164,7 +164,7 @@ def log_monotone() -> Statement:
 
 
 def pseudo_additivity() -> Statement:
-    """Compare the logarithm of products with that of the factors, in both conventions."""
+    """Compare the logarithm of products with those of the factors, in both conventions."""
     x, y = draw_values(2000, 2, seed=5).exp().unbind(-1)
 
     def error(log: Deformed, q: float, weight: float) -> Tensor:

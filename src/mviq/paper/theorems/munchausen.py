@@ -1,4 +1,4 @@
-"""What the Munchausen term stands for: the derivations of section 4."""
+"""The meaning of the Munchausen term: the derivations of section 4."""
 
 import math
 
@@ -35,7 +35,7 @@ def munchausen_advantage() -> Statement:
 
 
 def implicit_kl() -> Statement:
-    """Add up both lines of the derivation under the policy of the next step."""
+    """Evaluate both lines of the derivation under the next policy."""
     policy = tsallis.policy(_VALUES, 1.0, _TEMPERATURE)
     log, previous = tsallis.log_q(policy, 1.0), tsallis.log_q(_PREVIOUS, 1.0)
     weight, rest = _ALPHA * _TEMPERATURE, (1 - _ALPHA) * _TEMPERATURE
@@ -80,7 +80,7 @@ def log_ratio() -> Statement:
 
 
 def implicit_tkl() -> Statement:
-    """Add the terms of the last line up, with the residual as printed and subtracted."""
+    """Evaluate the last line, with the residual added as printed, and subtracted."""
     weight, rest = _ALPHA * _TEMPERATURE, (1 - _ALPHA) * _TEMPERATURE
     printed, exact = [], []
     for q in (1.5, 2.0, 3.0):
@@ -110,7 +110,7 @@ def implicit_tkl() -> Statement:
 
 
 def residual_size() -> Statement:
-    """Follow R_q over q, and weigh it against the entropy for uniform policies."""
+    """Compute R_q for growing q, and compare it with the entropy for uniform policies."""
     policies = draw_policies(1000, 6, seed=93)
     indices = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0)
     residuals = torch.stack([_residual(policies, _PREVIOUS, q) for q in indices])
@@ -142,7 +142,7 @@ def _residual(policy: Tensor, previous: Tensor, q: float) -> Tensor:
 
 
 def log_off_support() -> Statement:
-    """Look at Q/τ − ψ on the support and off it."""
+    """Compare Q/τ − ψ with ln_q π on the support and with ln_q 0 off it."""
     inside_errors, highest = [], -math.inf
     for q in (1.5, 2.0, 3.0, 5.0):
         policy, psi = tsallis.policy_and_normalizer(_VALUES, q, _TEMPERATURE)

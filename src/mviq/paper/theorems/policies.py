@@ -1,4 +1,4 @@
-"""The form of the Tsallis policy and its support: Theorem 1 and what surrounds it."""
+"""The form of the Tsallis policy and its support: Theorem 1 and related claims."""
 
 import math
 
@@ -11,7 +11,7 @@ from mviq.paper.theorems.statement import Statement, ascent, excess, relative, w
 
 
 def sparsemax_projection() -> Statement:
-    """Test the projection by its angle: no policy lies beyond the one found."""
+    """Test the optimality of the projection π of z: ⟨z − π, p − π⟩ ≤ 0 for every policy p."""
     values = draw_values(2000, 6, seed=20)
     policy, psi = tsallis.policy_and_normalizer(values, 2.0)
     towards = values - policy
@@ -40,7 +40,7 @@ def theorem_1_form() -> Statement:
         policy, psi = tsallis.policy_and_normalizer(z, q)
         printed.append(optimality(z, policy, q, weight=1.0))
         needed += [optimality(z, policy, q, weight=1 / q), policy.sum(-1) - 1]
-        # π and exp_q of its logarithm are compared where neither loses digits: in ln_q.
+        # π and exp_q(z − ψ) are compared by their ln_q, where neither loses digits.
         log = (z - psi.unsqueeze(-1)).clamp(min=-1 / (q - 1) if q > 1 else -math.inf)
         needed.append(relative(tsallis.log_q(policy, q), log))
         scaled.append(optimality(z, tsallis.policy(z / q, q), q, weight=1.0))
@@ -117,7 +117,7 @@ def _stand_in(values: Tensor, q: float) -> Tensor:
 
 
 def support_shrinks() -> Statement:
-    """Follow the support over growing q, and test it against its closed form."""
+    """Compute the support for growing q, and compare it with its closed form."""
     z = draw_values(5000, 6, seed=25)
     indices = (1.1, 1.5, 2.0, 2.5, 3.0, 5.0, 10.0, 50.0)
     supports = torch.stack([tsallis.support(z, q) for q in indices])
@@ -140,7 +140,7 @@ def support_shrinks() -> Statement:
 
 
 def greedy_limit() -> Statement:
-    """Raise q to where the best action is alone, and give it a rival of equal value."""
+    """Raise q until only the best action is left, and add a second one of equal value."""
     z = draw_values(2000, 6, seed=26)
     best, second = z.topk(2, dim=-1).values.unbind(-1)
     needed = 1 / (best - second)

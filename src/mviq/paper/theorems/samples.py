@@ -17,13 +17,13 @@ INDICES = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
 
 
 def draw_values(rows: int, actions: int, scale: float = 1.0, seed: int = 0) -> Tensor:
-    """Return normal values of shape (rows, actions) in double precision."""
+    """Return normally distributed values of shape (rows, actions) in float64."""
     generator = torch.Generator().manual_seed(seed)
     return scale * torch.randn(rows, actions, dtype=torch.float64, generator=generator)
 
 
 def draw_policies(rows: int, actions: int, scale: float = 1.0, seed: int = 0) -> Tensor:
-    """Return policies of full support, the more uneven the larger the scale."""
+    """Return random policies of full support; a larger scale makes them more uneven."""
     return draw_values(rows, actions, scale, seed).softmax(-1)
 
 
@@ -41,7 +41,7 @@ class Problem(NamedTuple):
     discount: float
 
     def draw(self, scale: float = 0.0, seed: int = 0) -> Tensor:
-        """Return normal values for every state and action."""
+        """Return normally distributed values for every state and action."""
         rows, actions = self.rewards.numel() // self.rewards.shape[-1], self.rewards.shape[-1]
         return draw_values(rows, actions, scale, seed).view_as(self.rewards)
 
@@ -90,7 +90,7 @@ def family_step(problem: Problem, family: tsallis.Family) -> Callable[[Tensor], 
 
 
 def contraction(step: Callable[[Tensor], Tensor], first: Tensor, second: Tensor) -> float:
-    """Return by how much a step shrinks the largest distance: of two points, and of a shift."""
+    """Return the contraction ratio of a step in the sup norm, over a pair of points and a shift."""
     ratios = []
     for other in (second, first + 1.0):
         distance = (first - other).abs().amax()

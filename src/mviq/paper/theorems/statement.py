@@ -1,4 +1,4 @@
-"""A statement of the paper, and what measuring it gave."""
+"""A statement of the paper, and the result of checking it numerically."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ class Statement:
     evidence: str = ""
     """What was measured, in numbers: the counterexample if the printed statement fails."""
     corrected: str | None = None
-    """What is true, where that is not what is printed, or where our convention words it anew."""
+    """The true statement, where it differs from the printed one or reads differently in our q."""
     name: str = ""
     """The name of the check, which ``mviq verify --only`` takes."""
 
@@ -76,7 +76,7 @@ def name_of(check: Check) -> str:
 
 
 def with_name(check: Check) -> Check:
-    """Return a check that gives its name to the statement it measures."""
+    """Return the check, with its name filled into the statement it returns."""
 
     @wraps(check)
     def measure() -> Statement:
@@ -97,15 +97,15 @@ def excess(*differences: Tensor) -> float:
 
 
 def relative(measured: Tensor, expected: Tensor) -> Tensor:
-    """Return the difference in units of the expected size, and of one where that is smaller."""
+    """Return the error relative to the expected size, and absolute where that is below 1."""
     return (measured - expected) / expected.abs().clamp(min=1.0)
 
 
 def ascent(gradient: Tensor, policy: Tensor) -> Tensor:
     """Return the violation of the optimality conditions of a policy, given the gradient there.
 
-    At a maximum the gradient is one number on the support and not larger off it; for a concave
-    objective nothing but the maximiser has this property.
+    At a maximum the gradient is constant on the support and not larger off it; for a concave
+    objective only the maximiser has this property.
     """
     inside = policy > 0
     level = (policy * torch.where(inside, gradient, 0.0)).sum(-1, keepdim=True)

@@ -1,4 +1,4 @@
-"""A report as one HTML page that needs nothing else: no network, no other file."""
+"""The report as a self-contained HTML page, which needs no network and no other file."""
 
 import json
 import math
@@ -33,11 +33,11 @@ _CHANCE = (
     "P(better than baseline)",
     "How likely a run is better than one of the baseline; 0.5 is no difference",
 )
-_PIXELS = 1.4  # of a point
+_PIXELS = 1.4  # per point of line width
 
 
 def render_page(report: Report) -> bytes:
-    """Return the page; everything that comes from files is escaped."""
+    """Return the HTML page; all text from files is escaped."""
     environment = Environment(
         loader=FileSystemLoader(_HERE),
         autoescape=True,
@@ -121,7 +121,7 @@ def _facts(report: Report) -> list[str]:
 
 
 def _part(averaged: int, planned: int, word: str) -> str:
-    """Return how many there are, and how many of them count if not all do."""
+    """Return the planned number, and how many of them are averaged if not all are."""
     few = f"{averaged} averaged of " if averaged != planned else ""
     return f"{few}{counted(planned, word)}"
 
@@ -149,7 +149,7 @@ def _cell(number: Interval) -> dict[str, str]:
 
 
 def _strip(report: Report, number: Interval) -> dict[str, str] | None:
-    """Return an interval as percentages of the range of all of them."""
+    """Return the position of an interval in percent of the range of the intervals of all rows."""
     if math.isnan(number.estimate):
         return None
     numbers = [row.numbers.get(IQM, UNKNOWN) for row in report.summary.rows]
@@ -182,7 +182,7 @@ def _stability(row: StabilityRow) -> dict[str, Any]:
 
 
 def _data(report: Report) -> dict[str, Any]:
-    """Return what the script of the page needs."""
+    """Return the data of the figures for the page's script."""
     places = {label: place for place, label in enumerate(report.looks)}
     figures = (*report.figures.values(), *report.diagnostics)
     return {

@@ -1,7 +1,7 @@
 """Statistics for few runs: estimates, intervals, normalised scores, alignment.
 
-Scores have shape ``(runs, tasks)``, learning curves ``(runs, tasks, points)``, and NaN says that a
-run is missing. Pure functions of arrays; randomness comes from a seed.
+Scores have shape ``(runs, tasks)``, learning curves ``(runs, tasks, points)``, and NaN marks a
+missing run. All are pure functions of arrays; the bootstrap takes a seed.
 """
 
 from mviq.reports.statistics.alignment import Aligned, RunCurve, align, comparable

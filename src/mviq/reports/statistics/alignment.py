@@ -1,8 +1,8 @@
-"""From the records of single runs to arrays: one grid of steps, and every loss said in words.
+"""Align the learning curves of single runs on one grid of steps.
 
-Runs end at different steps, a seed is missing in one task, a record falls between two points. The
-array that comes out has ``(runs, tasks, points)``, and ``notes`` says what was cut, dropped or
-missing, each with its task and seed, so that a report can print it below the figure.
+Runs can end at different steps, lack a seed in one task, or record values between grid points. The
+result is an array ``(runs, tasks, points)``, and its ``notes`` say what was cut, dropped or
+missing, with task and seed, so that a report can print them below the figure.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class RunCurve:
-    """What one run measured: ``values`` at ``steps``, in one task with one seed."""
+    """The learning curve of one run: ``values`` at ``steps``, for one task and seed."""
 
     task: str
     seed: int
@@ -30,7 +30,7 @@ class RunCurve:
     values: Floats
 
     def __post_init__(self) -> None:
-        """Refuse records that are not curves, with the run named."""
+        """Raise ``ValueError``, naming the run, if the curve is malformed."""
         where = f"of {self.task}, seed {self.seed}"
         steps, values = np.asarray(self.steps, np.float64), np.asarray(self.values, np.float64)
         if steps.size:
@@ -47,7 +47,7 @@ class RunCurve:
         object.__setattr__(self, "values", values)
 
     def at(self, steps: Floats) -> Floats:
-        """Return the last value at or before each step: NaN before the first and after the last.
+        """Return the last value at or before each step; NaN before the first and after the last.
 
         >>> run = RunCurve("CartPole-v1", 0, [10, 20, 30], [1.0, 2.0, 3.0])
         >>> run.at(np.array([5, 10, 25, 30, 31]))
@@ -70,7 +70,7 @@ class RunCurve:
 
 @dataclass(frozen=True)
 class Aligned:
-    """Learning curves of one algorithm on one grid, and what it took to get there."""
+    """Learning curves of one algorithm on one grid, with notes on what was left out."""
 
     tasks: tuple[str, ...]
     seeds: tuple[int, ...]
@@ -90,13 +90,13 @@ def align(
     tasks: Sequence[str] = (),
     seeds: Sequence[int] = (),
 ) -> Aligned:
-    """Put runs on one grid of steps; between two records the earlier one holds.
+    """Align runs on one grid of steps; between two records, the earlier value is used.
 
-    Runs of unequal length: ``cut`` keeps the points that every run reached; ``drop`` leaves out
-    the runs that end before the grid does; ``keep`` marks what they lack as NaN, and then the later
-    points are estimated from the survivors alone. ``grid`` is the steps, a number of equally spaced
-    ones, or None for every recorded step. ``tasks`` and ``seeds`` are those expected: one that was
-    found nowhere is a missing run with a note, not a smaller study.
+    ``unequal`` is for runs of different lengths: ``cut`` keeps the points that every run has;
+    ``drop`` leaves out runs that end before the grid does; ``keep`` fills missing points with NaN,
+    so that later points are estimated from the longer runs alone. ``grid`` is an array of steps, a
+    number of equally spaced steps, or None for every recorded step. ``tasks`` and ``seeds`` are the
+    expected ones: a run that is not in ``records`` is NaN, with a note.
 
     >>> long = RunCurve("Catch-v0", 0, [10, 20, 30], [1.0, 2.0, 3.0])
     >>> short = RunCurve("Catch-v0", 1, [10, 20], [1.5, 2.5])
@@ -125,7 +125,7 @@ def align(
 def comparable(algorithms: Mapping[str, Aligned]) -> dict[str, Aligned]:
     """Restrict several algorithms to the tasks and steps that all of them have.
 
-    A task counts only where every algorithm has a run with a score at the last common step.
+    A task is kept if every algorithm has a run with a score at the last common step.
 
     >>> one = align([RunCurve("A", 0, [1, 2], [1.0, 1.0]), RunCurve("B", 0, [1, 2], [2.0, 2.0])])
     >>> two = align([RunCurve("B", 0, [1, 2, 3], [5.0, 6.0, 7.0])])
@@ -151,7 +151,7 @@ def comparable(algorithms: Mapping[str, Aligned]) -> dict[str, Aligned]:
 def _by_task_and_seed(
     records: Iterable[RunCurve], tasks: Sequence[str], seeds: Sequence[int]
 ) -> tuple[dict[tuple[str, int], RunCurve], tuple[tuple[str, ...], tuple[int, ...]], list[str]]:
-    """Return the runs by place, the tasks and seeds there are or should be, and what is missing."""
+    """Return the runs by task and seed, all tasks and seeds found or expected, and notes."""
     runs: dict[tuple[str, int], RunCurve] = {}
     for run in records:
         if (run.task, run.seed) in runs:
@@ -181,7 +181,7 @@ def _grid(grid: ArrayLike | int | None, runs: Iterable[RunCurve]) -> Floats:
 
 
 def _cut(steps: Floats, runs: Collection[RunCurve]) -> tuple[Floats, list[str]]:
-    """Return the points between the latest start and the earliest end, and what that left out."""
+    """Return the grid points between the latest start and the earliest end, with notes."""
     last = max(runs, key=lambda run: run.start)
     first = min(runs, key=lambda run: run.end)
     early, late = steps < last.start, steps > first.end
@@ -203,7 +203,7 @@ def _cut(steps: Floats, runs: Collection[RunCurve]) -> tuple[Floats, list[str]]:
 def _drop(
     steps: Floats, runs: Mapping[tuple[str, int], RunCurve]
 ) -> tuple[dict[tuple[str, int], RunCurve], list[str]]:
-    """Return the runs that reach the end of the grid, and which ones do not."""
+    """Return the runs that reach the end of the grid, and notes on those that do not."""
     kept = {place: run for place, run in runs.items() if run.end >= steps[-1]}
     if not kept:
         longest = max(runs.values(), key=lambda run: run.end)
@@ -216,7 +216,7 @@ def _drop(
 
 
 def _lacks(steps: Floats, runs: Collection[RunCurve]) -> list[str]:
-    """Return which runs do not span the grid."""
+    """Return notes on the runs that do not span the grid."""
     before = [f"{_name(r)} is missing before step {r.start:g}" for r in runs if r.start > steps[0]]
     after = [f"{_name(r)} is missing after step {r.end:g}" for r in runs if r.end < steps[-1]]
     return before + after
@@ -276,7 +276,7 @@ def _restrict(
 
 
 def _ordered(expected: Sequence[_T], seen: Iterable[_T]) -> tuple[_T, ...]:
-    """Return the expected ones in their order, then others as they were seen, each once."""
+    """Return the expected items, then others in order of appearance, without duplicates."""
     return tuple(dict.fromkeys([*expected, *seen]))
 
 

@@ -1,9 +1,9 @@
 """Point estimates: one number, or one number per task, threshold or point, from many runs.
 
-Scores have shape ``(runs, tasks)`` and learning curves ``(runs, tasks, points)``; NaN says that a
-run is missing. Axes in front of ``(runs, tasks)`` are a batch, so a bootstrap is one call. A task
-without any run makes an estimate over the tasks NaN: an aggregate over the other tasks would be
-another quantity under the same name (``alignment.comparable`` leaves such tasks out and says so).
+Scores have shape ``(runs, tasks)`` and learning curves ``(runs, tasks, points)``; NaN marks a
+missing run. Axes before ``(runs, tasks)`` are batch axes, so that a bootstrap is a single call. If
+a task has no run, estimates over the tasks are NaN, because an aggregate over the other tasks would
+be a different quantity (``alignment.comparable`` leaves such tasks out, with a note).
 
 The definitions are those of Agarwal et al. (2021), Deep Reinforcement Learning at the Edge of the
 Statistical Precipice, and its library rliable.
@@ -25,7 +25,7 @@ from mviq.reports.statistics.score_checks import (
 )
 
 Estimator: TypeAlias = Callable[[Floats], Floats]
-"""From ``(..., runs, tasks)`` to ``(...)``, or to ``(..., numbers)``."""
+"""Maps scores ``(..., runs, tasks)`` to ``(...)`` or ``(..., numbers)``."""
 
 
 def task_means(scores: ArrayLike) -> Floats:
@@ -38,7 +38,7 @@ def task_means(scores: ArrayLike) -> Floats:
 
 
 def mean(scores: ArrayLike) -> Floats:
-    """Return the mean over the tasks of the mean over their runs. One large task decides it.
+    """Return the mean over tasks of the mean over runs. One task with large scores dominates it.
 
     >>> float(mean([[0.0, 1.0, 9.0], [2.0, 1.0, 11.0]]))
     4.0
@@ -47,7 +47,7 @@ def mean(scores: ArrayLike) -> Floats:
 
 
 def median(scores: ArrayLike) -> Floats:
-    """Return the median over the tasks of the mean over their runs. Half the tasks may be zero.
+    """Return the median over tasks of the mean over runs. Zeros in half the tasks can go unnoticed.
 
     >>> float(median([[0.0, 1.0, 9.0], [2.0, 1.0, 11.0]]))
     1.0
@@ -58,8 +58,8 @@ def median(scores: ArrayLike) -> Floats:
 def interquartile_mean(scores: ArrayLike) -> Floats:
     """Return the mean of the middle half of all scores, runs and tasks together.
 
-    Of n scores the ⌊n/4⌋ lowest and the ⌊n/4⌋ highest are left out. Where runs are missing, a task
-    with more runs weighs more.
+    Of n scores, the ⌊n/4⌋ lowest and the ⌊n/4⌋ highest are left out. If runs are missing, tasks
+    with more runs have more weight.
 
     >>> float(interquartile_mean([[1.0, 2.0, 3.0, 100.0], [1.0, 2.0, 3.0, -50.0]]))
     2.0
@@ -76,9 +76,9 @@ def interquartile_mean(scores: ArrayLike) -> Floats:
 
 
 def optimality_gap(scores: ArrayLike, target: float = 1.0) -> Floats:
-    """Return by how much the scores fall short of ``target`` on average; more than it is not more.
+    """Return the mean shortfall of the scores from ``target``; scores above it have none.
 
-    ``E max(target − score, 0)``, over the runs of a task and then over the tasks. Less is better.
+    ``E max(target − score, 0)``, over the runs of a task and then over the tasks. Lower is better.
 
     >>> float(optimality_gap([[0.5, 2.0], [1.0, 0.0]]))
     0.375
@@ -101,11 +101,11 @@ def performance_profile(scores: ArrayLike, thresholds: ArrayLike) -> Floats:
 
 
 def probability_of_improvement(new: ArrayLike, baseline: ArrayLike) -> Floats:
-    """Return how likely a run of ``new`` beats a run of ``baseline`` on a task drawn at random.
+    """Return the probability that a run of ``new`` beats one of ``baseline`` on a random task.
 
     The mean over the tasks of P(X > Y) + ½ P(X = Y), over all pairs of a run X of ``new`` and a
     run Y of ``baseline`` (the Mann-Whitney U statistic over the number of pairs). Their numbers of
-    runs may differ. It says how often, not by how much.
+    runs may differ. It measures how often ``new`` is better, not by how much.
 
     >>> float(probability_of_improvement([[2.0, 1.0], [3.0, 1.0]], [[1.0, 1.0], [2.0, 1.0]]))
     0.6875
@@ -121,10 +121,10 @@ def probability_of_improvement(new: ArrayLike, baseline: ArrayLike) -> Floats:
 def percent_improvement(new: ArrayLike, baseline: ArrayLike, *, floor: float = 0.0) -> Floats:
     """Return ``100 (new − baseline) / |baseline|`` for each task, with the means over the runs.
 
-    That is the formula of the paper's Figure 5. It says nothing where the baseline is near zero: at
-    zero it is NaN here, and next to it any number. ``floor`` is the safe version: the denominator
-    is ``max(|baseline|, floor)``, in units of the score; take the smallest difference that matters.
-    Where reference scores exist, ``referenced_improvement`` needs no such choice.
+    This is the formula of the paper's Figure 5. It is meaningless for a baseline near zero, and NaN
+    for one of zero. With ``floor`` it is safe: the denominator is ``max(|baseline|, floor)``. Set
+    ``floor``, in units of the score, to the smallest difference that matters. If there are
+    reference scores, ``referenced_improvement`` needs no such choice.
 
     >>> percent_improvement([[30.0, 1.0]], [[10.0, -2.0]])
     array([200., 150.])
@@ -144,8 +144,8 @@ def referenced_improvement(
 ) -> Floats:
     """Return 100 (new − baseline) / (max(high, baseline) − low) for each task.
 
-    ``low`` and ``high`` are reference scores of the tasks, such as random play and a human: the
-    denominator is a distance that cannot vanish, whatever the baseline. The measure of Wang et al.
+    ``low`` and ``high`` are reference scores of the tasks, such as those of random play and of a
+    human, so that the denominator is positive for any baseline. The measure is that of Wang et al.
     (2016), Dueling Network Architectures for Deep Reinforcement Learning.
 
     >>> referenced_improvement([[30.0, 50.0]], [[0.0, 30.0]], low=[0.0, 10.0], high=[60.0, 20.0])
@@ -168,9 +168,9 @@ def along_curve(estimator: Estimator, curves: ArrayLike) -> Floats:
 
 
 def area_under_curve(curves: ArrayLike, steps: ArrayLike) -> Floats:
-    """Return the time average of every curve: scores ``(runs, tasks)`` that reward learning early.
+    """Return the time average of every curve: scores ``(runs, tasks)`` that reward early learning.
 
-    The integral by trapezia over the length of ``steps``; NaN for a curve with a missing point.
+    The integral by the trapezoidal rule over the range of ``steps``; NaN if a point is missing.
 
     >>> area_under_curve([[[0.0, 2.0, 2.0]]], steps=[0, 10, 30])
     array([[1.66666667]])

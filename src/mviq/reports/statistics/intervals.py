@@ -1,11 +1,11 @@
-"""Intervals for any estimate, by the stratified bootstrap: how far would other seeds have led?
+"""Stratified bootstrap confidence intervals for any estimate.
 
-Every task is a stratum: its runs are drawn again from its own runs, with replacement, as many as
-there are. The tasks are fixed; the interval says nothing about tasks that were not run. With few
-runs the percentile interval of rliable is too narrow (it covers 74 % where it says 95 % with three
-runs of one task), so the default widens it by the factor between a normal interval with the biased
-variance and Welch's t interval, which belongs to a mean of normal scores and helps every estimate.
-``docs/statistics.md`` has the coverage measured, and says why BCa is not offered.
+Every task is a stratum: its runs are resampled with replacement. The tasks are fixed, so the
+interval says nothing about other tasks. With few runs the percentile interval of rliable is too
+narrow (with three runs of one task, a nominal 95 % interval covers 74 %), so the default widens it
+by the ratio of Welch's t interval to a normal interval with the biased variance. This ratio is
+derived for the mean of normal scores but improves the coverage of every estimate.
+``docs/statistics.md`` reports the measured coverage and explains why BCa is not offered.
 """
 
 import math
@@ -30,7 +30,7 @@ from mviq.reports.statistics.score_checks import (
 Method = Literal["widened", "percentile"]
 LEVEL = 0.95
 RESAMPLES = 5000
-_BLOCK = 2**18  # scores resampled at a time: memory stays small, the result is the same
+_BLOCK = 2**18  # scores resampled at a time, to limit memory; the result is the same
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Interval:
 
     @property
     def without_width(self) -> bool:
-        """Whether resampled runs always gave the same number, up to rounding."""
+        """Whether all resamples gave the same estimate, up to rounding."""
         return math.isclose(self.low, self.high)
 
     def __str__(self) -> str:
@@ -70,13 +70,13 @@ def interval(
 ) -> Interval:
     """Return an estimate from one or more samples ``(..., runs, tasks)`` with its interval.
 
-    ``percentile``: the central ``level`` of the estimates from resampled runs. ``widened``: the
-    distance of both ends from the estimate times √(n/(n−1)) t/z, for the bias of the resampled
-    variance and for the quantile of Student's t in place of the normal one (Hesterberg 2015, What
-    Teachers Should Know About the Bootstrap; degrees of freedom of Welch and Satterthwaite).
-    ``bounds`` are the values the estimate can take: 0 and 1 for a probability. ``per_task`` says
-    that the last axis of the estimate is the tasks. Samples are resampled independently. Same seed,
-    same interval. Where a task has fewer than two runs the ends are NaN: unknown, not zero wide.
+    ``percentile`` takes the central ``level`` of the estimates from resampled runs. ``widened``
+    multiplies the distance of both ends from the estimate by √(n/(n−1)) t/z, which corrects the
+    bias of the resampled variance and replaces the normal quantile by Student's t (Hesterberg 2015,
+    What Teachers Should Know About the Bootstrap; degrees of freedom of Welch and Satterthwaite).
+    ``bounds`` are the least and greatest possible estimate, such as 0 and 1 for a probability. With
+    ``per_task``, the last axis of the estimate is the tasks. Samples are resampled independently.
+    The same seed gives the same interval. The ends are NaN if a task has fewer than two runs.
 
     >>> from mviq.reports.statistics.estimates import mean
     >>> number = interval(mean, [[0.1, 0.9], [0.3, 1.1], [0.2, 1.0]], seed=1)
@@ -93,7 +93,7 @@ def interval(
     if method == "widened":
         factor = _per_output(_widening(arrays, per_task, tails[1]), estimate)
         ends = estimate + factor * (ends - estimate)
-    # An estimate beyond the bounds shows that they are not the right ones.
+    # If the estimate is outside the bounds, they are wrong: extend them to include it.
     lowest, highest = np.minimum(bounds[0], estimate), np.maximum(bounds[1], estimate)
     ends = np.where(known, np.clip(ends, lowest, highest), np.nan)
     return Interval(*(float(x) if estimate.ndim == 0 else x for x in (estimate, *ends)))
@@ -104,8 +104,8 @@ def curve_interval(
 ) -> Interval:
     """Return an estimate with its interval at every point of curves ``(runs, tasks, points)``.
 
-    Whole runs are drawn, the same at every point; each interval holds for its point, not for all
-    points at once. Takes the options of ``interval``.
+    Whole runs are resampled, the same at every point. The intervals are pointwise, not a
+    simultaneous band. The options are those of ``interval``.
 
     >>> from mviq.reports.statistics.estimates import interquartile_mean
     >>> curves = np.arange(24.0).reshape(4, 2, 3)
@@ -169,7 +169,7 @@ def _draw(packed: Floats, rng: np.random.Generator, number: int) -> Floats:
 
 
 def _present_first(scores: Floats) -> Floats:
-    """Return the scores with the missing runs of each task behind the others."""
+    """Return the scores with the missing runs of each task moved to the end."""
     return np.take_along_axis(scores, np.argsort(np.isnan(scores), axis=-2, kind="stable"), axis=-2)
 
 
@@ -201,5 +201,5 @@ def _variance_of_mean(scores: Floats) -> Floats:
 
 
 def _per_output(values: Floats, estimate: Floats) -> Floats:
-    """Return one value per batch element, for every number that the estimator gives of it."""
+    """Append axes to values per batch element so that they broadcast against the estimate."""
     return values.reshape(values.shape + (1,) * (estimate.ndim - values.ndim))

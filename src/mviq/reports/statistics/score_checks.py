@@ -9,7 +9,7 @@ from mviq.arrays import Floats
 
 
 def as_scores(name: str, scores: ArrayLike) -> Floats:
-    """Return scores ``(..., runs, tasks)`` as floats; NaN says that a run is missing.
+    """Return scores ``(..., runs, tasks)`` as floats; NaN marks a missing run.
 
     >>> as_scores("scores", [1.0, 2.0])
     Traceback (most recent call last):
@@ -19,7 +19,7 @@ def as_scores(name: str, scores: ArrayLike) -> Floats:
 
 
 def as_curves(name: str, curves: ArrayLike) -> Floats:
-    """Return learning curves ``(runs, tasks, points)`` as floats; NaN says that one is missing."""
+    """Return learning curves ``(runs, tasks, points)`` as floats; NaN marks a missing one."""
     array = _as_array(name, curves, least_axes=3, shape="(runs, tasks, points)")
     if array.ndim != 3:
         raise ValueError(f"{name} must have shape (runs, tasks, points), got shape {array.shape}")
@@ -69,6 +69,6 @@ def check_at_least(name: str, value: int, least: int) -> None:
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """Require one of a few words."""
+    """Require one of the allowed values."""
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")

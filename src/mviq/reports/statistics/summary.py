@@ -1,4 +1,4 @@
-"""The table of a report: every algorithm, every aggregate, with its interval."""
+"""Summary tables: the aggregate scores of every algorithm, with intervals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ AGGREGATES = {
     "interquartile mean": interquartile_mean,
     "optimality gap": optimality_gap,
 }
-"""Estimates over all tasks; the gap means something for normalised scores only."""
+"""Estimates over all tasks; the optimality gap is only meaningful for normalised scores."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row(Interval):
-    """One number of the table, with its interval and the number of runs behind it."""
+    """One estimate of the table, with its interval and the number of runs."""
 
     algorithm: str
     statistic: str
@@ -38,7 +38,7 @@ class Row(Interval):
     fewest_runs: int
     """The number of runs of the task that has the fewest."""
     missing: int
-    """How many of runs × tasks are missing."""
+    """Number of missing scores among runs × tasks."""
 
 
 def summarise(
@@ -46,7 +46,7 @@ def summarise(
 ) -> tuple[Row, ...]:
     """Return the aggregates of each algorithm's scores ``(runs, tasks)`` with their intervals.
 
-    ``normalised`` says that 1 is good in every task, which the optimality gap needs. The options
+    ``normalised`` says that 1 is the target in every task, as the optimality gap needs. The options
     are those of ``interval``.
 
     >>> for row in summarise({"DQN": [[0.4, 0.8], [0.6, 1.0]]}, normalised=False):

@@ -109,7 +109,7 @@ class Proposals:
         attempt.waiting.appendleft(task)
 
     def update(self, event: Progress | Ended) -> Collection[str]:
-        """Look at the trial of a run again; return the active runs of a trial that is given up."""
+        """Update the trial of a run; return its active runs if the trial is given up."""
         attempt = self._attempt_of(event.run)
         if isinstance(event, Ended):
             attempt.active.remove(event.run)
@@ -131,7 +131,7 @@ class Proposals:
         self._check_curves(attempt)
 
     def _check_curves(self, attempt: Attempt, always: bool = True) -> None:
-        """Report new evaluations, and ask the pruner if there are any, or always."""
+        """Report new evaluations; ask the pruner if there are any, or if ``always``."""
         if attempt.outcome is not None:
             return
         curves, points = self._curves(attempt), max(map(evaluations, attempt.configs))
@@ -163,6 +163,6 @@ class Proposals:
         self._announce()
 
     def _announce(self) -> None:
-        """Say what has become of the trials that have ended since the last time."""
+        """Announce the trials that have ended since the last call."""
         for trial in self._state.update():
             self._say(f"{trial} {self._state.tally.brief}")

@@ -1,4 +1,4 @@
-"""Searches hyper-parameters; started again, it continues where it was."""
+"""Searches hyper-parameters; if started again, continues where it stopped."""
 
 from optuna.trial import TrialState
 
@@ -25,7 +25,7 @@ def tune(
     engine: Engine,
     judge: Judge,
 ) -> SearchOutcome:
-    """Do what is left of a search; a mistake is a ``ValueError`` before anything is started."""
+    """Run what is left of a search; raise ``ValueError`` before any run starts if it is invalid."""
     trials, work = prepare_search(search, directory, options, engine)
     if work.estimate is not None:
         options.say(at_most(trials, work))
@@ -48,7 +48,7 @@ def at_most(trials: int, work: Work) -> str:
 def prepare_search(
     search: Search, directory: StudyDirectory, options: Options, engine: Engine
 ) -> tuple[int, Work]:
-    """Return how many trials are left, and their cost if half of them are at either end."""
+    """Return how many trials are left, and their cost if half are at each end of the space."""
     directory.check_idle()
     trials = _left(search, directory)
     ends = [first_runs(search, corner) for corner in corners(search.space)]
@@ -65,7 +65,7 @@ def prepare_search(
 
 
 def _left(search: Search, directory: StudyDirectory) -> int:
-    """Return how many trials have not ended in earlier sessions; also refuse another search."""
+    """Return how many trials are left; raise if the directory belongs to another search."""
     if not directory.is_search:
         directory.check_owner(Plan(search.study.name, "", None, ()))
         return search.trials

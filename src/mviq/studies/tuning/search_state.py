@@ -18,7 +18,7 @@ from mviq.studies.tuning.trials import OUTCOME, REASON, Trials
 
 
 class TrialTally(Tally):
-    """Counts trials; of the runs it knows only those that have been started."""
+    """Counts trials; it knows only the runs that have been started."""
 
     def __init__(self, trials: int) -> None:
         super().__init__()
@@ -40,12 +40,12 @@ class TrialTally(Tally):
 
     @property
     def done(self) -> int:
-        """The trials that have ended."""
+        """The number of trials that have ended."""
         return self._ended
 
     @property
     def total(self) -> int:
-        """The trials in all."""
+        """The number of trials in all."""
         return self._trials
 
     @property
@@ -59,7 +59,7 @@ class TrialTally(Tally):
 
 
 class SearchState:
-    """The trials of a search; only the process that holds the lock of its directory has one."""
+    """The trials of a search, managed by the process that holds the lock of its directory."""
 
     def __init__(self, search: Search, directory: StudyDirectory, judge: Judge) -> None:
         self.search, self.directory, self.judge = search, directory, judge
@@ -91,7 +91,7 @@ class SearchState:
         return self._runs[trial.number]
 
     def update(self) -> list[TrialResult]:
-        """Look at the open trials again, and return those that have ended since."""
+        """Update the results of open trials, and return those that have ended since."""
         new = []
         for trial in self.trials.kept():
             before = self._results.get(trial.number)
@@ -105,7 +105,7 @@ class SearchState:
         return new
 
     def outcome(self, stopped: bool) -> SearchOutcome:
-        """Return what has become of all trials."""
+        """Return the results of all trials so far."""
         self.update()
         results = tuple(self._results.values())
         return SearchOutcome(self.search, results, self.trials.importances(), stopped)

@@ -21,7 +21,7 @@ FIXED = {
     ),
 }
 """Settings that cannot be searched, and why."""
-CORNERS = 4096  # of a space that are all tried before anything starts
+CORNERS = 4096  # of a space that are all validated before anything starts
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,11 @@ def _converted(place: str, name: str, value: Any) -> Any:
 
 
 def corners(space: Space) -> Iterator[dict[str, Any]]:
-    """Yield the corners of a space; if there are too many, those that differ in one value."""
+    """Yield the corners of a space.
+
+    If there are more than ``CORNERS``, only those that differ from the first or the last corner in
+    one value.
+    """
     sides = {name: parameter.corners for name, parameter in space.items()}
     if math.prod(map(len, sides.values())) <= CORNERS:
         yield from grid(space)

@@ -8,7 +8,7 @@ from mviq.runs.config import Config
 from mviq.runs.directory import RunDirectory
 from mviq.runs.records import evaluation_curve
 
-WARM_UP = 5  # a fifth of the evaluations is too early to give a trial up
+WARM_UP = 5  # no trial is pruned in the first fifth of its evaluations
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class EvaluationCurve:
     returns: tuple[float, ...]
 
     def until(self, points: int) -> "EvaluationCurve":
-        """Return its first points."""
+        """Return the curve of the first ``points`` evaluations."""
         return EvaluationCurve(self.env, self.steps[:points], self.returns[:points])
 
 

@@ -27,7 +27,7 @@ from mviq.studies.tuning.space import Choices, Parameter, as_text, grid
 STARTUP = 5  # finished trials before any is pruned
 _PLAIN = optuna.samplers.RandomSampler()  # a stateless sampler for the time between proposals
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, AssertionError)
-"""What Optuna raises for a line that it has not written."""
+"""The errors that Optuna raises for an invalid line of the journal."""
 DEFINITION, OUTCOME, REASON = "definition", "outcome", "reason"
 
 

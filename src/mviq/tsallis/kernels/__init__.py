@@ -1,9 +1,9 @@
 """Exact Tsallis policies on the CPU: one compiled loop over the rows, without temporaries.
 
-The same mathematics as ``tensors``, which states it for whole tensors and is the test oracle of
-this package. A row is small, so tensor operations spend their time on dispatch and memory; here a
-row stays in cache, only actions that can be in the support are looked at, and all arithmetic is
-in double precision whatever the dtype of the data.
+The mathematics is that of ``tensors``, which works on whole tensors and is the test oracle of this
+package. Rows are short, so tensor operations spend their time on dispatch and memory; here a row
+stays in cache, only actions that can be in the support are visited, and all arithmetic is in
+double precision whatever the dtype of the data.
 """
 
 from mviq.tsallis.kernels.backward import pull_back_rows

@@ -19,10 +19,10 @@ def pull_back_rows(
     grad_values: Floats,
     slope: Floats,
 ) -> None:
-    """Write the gradient with respect to the values; an empty gradient stands for zero.
+    """Write the gradient with respect to the values; an empty input gradient means zero.
 
     The row-wise form of ``derivative.pull_back``, which explains the reference action. ``slope``
-    is scratch for one row.
+    is a scratch array of one row.
     """
     moves = grad_policy.size > 0 and q < math.inf
     exponent = 2 - q if q < math.inf else 0.0
@@ -62,7 +62,7 @@ def _steepest(policy: Floats, row: int, exponent: float) -> int:
 
 @compiled_part
 def _slope(p: float, exponent: float) -> float:
-    """Return p^exponent, without a power at q = 1, 2 and 3."""
+    """Return p^exponent, without calling pow at q = 1, 2 and 3."""
     if exponent == 0:
         return 1.0
     if exponent == 1:

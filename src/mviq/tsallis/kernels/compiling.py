@@ -1,4 +1,4 @@
-"""How the kernels are compiled."""
+"""Decorators that compile kernels with numba."""
 
 import hashlib
 import inspect
@@ -16,37 +16,37 @@ Floats = NDArray[np.floating[Any]]
 
 
 def compiled(function: F) -> F:
-    """Compile without the runtime that counts references to arrays.
+    """Compile without numba's reference counting of arrays.
 
-    Counting those to the scratch arrays took half the time of a short row. Nothing is allocated
-    in here, so there is nothing to count; the option is numba's, though not in its type stubs.
+    Counting references to the scratch arrays took half the time of a short row. These kernels
+    allocate nothing, so they do not need it. numba's type stubs lack the option.
     """
     return _compile(function, {"_nrt": False})
 
 
 def compiled_part(function: F) -> F:
-    """Compile as ``compiled`` does, but only for other kernels to call."""
+    """Compile like ``compiled``, for a function that only other kernels call."""
     return _compile(function, {"_nrt": False}, part=True)
 
 
 def compiled_in_place(function: F) -> F:
-    """Compile as lines of the one kernel that calls it.
+    """Inline a function into the one kernel that calls it.
 
-    All that a kernel calls is optimised again with it, so a level less of calls is faster compiled.
+    numba optimises callees again with their caller, so one call level less compiles faster.
     """
     return _compile(function, {"_nrt": False, "inline": "always"}, part=True)
 
 
 def compiled_with(fastmath: Any = False, part: bool = False) -> Callable[[F], F]:
-    """Compile a function that allocates arrays; a part is called by other kernels only."""
+    """Compile a function that may allocate arrays; only other kernels may call a ``part``."""
     return lambda function: _compile(function, {"fastmath": fastmath}, part)
 
 
 def _compile(function: F, extra: dict[str, Any], part: bool = False) -> F:
-    """Compile a kernel: for Python and with a cache, unless it is a part of others.
+    """Compile a kernel, with a Python wrapper and an on-disk cache unless it is a ``part``.
 
-    A part is cached with those that call it. What Python needs in order to call a kernel takes a
-    tenth of the time of compiling; without it, a call from Python would end the process.
+    A part is cached with its callers. Leaving the Python wrapper out saves a tenth of the compile
+    time, but a call from Python would then crash the process.
     """
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     options |= {"no_cfunc_wrapper": True, "no_cpython_wrapper": part}
@@ -54,8 +54,8 @@ def _compile(function: F, extra: dict[str, Any], part: bool = False) -> F:
     plain = {name: value for name, value in extra.items() if name != "_nrt"}
     attempts: tuple[dict[str, Any], ...] = (
         extra | kept,
-        extra,  # nowhere to write the cache: compile in every process
-        plain | kept,  # a numba without the option: slower, otherwise the same
+        extra,  # no writable cache folder: compile in every process
+        plain | kept,  # a numba without the option: slower, same results
         plain,
     )
     for attempt in attempts:
@@ -71,10 +71,10 @@ def _compile(function: F, extra: dict[str, Any], part: bool = False) -> F:
 
 @cache
 def _sources(file: str) -> str:
-    """Return a digest of what a kernel may call: its own package and this one.
+    """Return a digest of the files a kernel may call: those in its folder and in this one.
 
-    By itself numba compiles again when the file of a kernel changes, and not when one that it
-    calls does. A digest, unlike a date, stays the same when the package is installed again.
+    numba itself recompiles when a kernel's own file changes, but not when the file of a callee
+    does. Unlike a modification time, a digest does not change when the package is reinstalled.
     """
     folders = dict.fromkeys(Path(path).parent for path in (file, __file__))
     texts = [path.read_bytes() for folder in folders for path in sorted(folder.glob("*.py"))]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from mviq.tsallis.kernels.compiling import Floats, compiled, compiled_in_place, compiled_part
 
-_MOST_STEPS = 100  # a guard only: Newton's iterations below end after a handful
+_MOST_STEPS = 100  # safety limit: Newton's method below takes only a few steps
 _TOLERANCE = 4 * float(np.finfo(np.float64).eps)
 _LARGEST = float(np.finfo(np.float64).max)
 _SMALLEST = float(np.finfo(np.float64).tiny)
@@ -26,11 +26,11 @@ def solve_rows(
     action: NDArray[np.int64],
     scratch: Floats,
 ) -> bool:
-    """Write every row's policy, its ψ − max z and its maximum; return whether all rows are good.
+    """Write every row's policy, its ψ − max z and its maximum; return whether all rows are valid.
 
-    ``q`` and ``temperature`` have one number, or one for each row. A ``prior`` without columns
-    stands for μ = 1. A row is not good if it has NaN, +inf or no available action. ``action`` and
-    the rows of ``scratch`` hold a row's candidates: their actions, values, priors and ratios π/μ.
+    ``q`` and ``temperature`` have one entry, or one for each row. A ``prior`` without columns means
+    μ = 1. A row is invalid if it has NaN, +inf or no available action. ``action`` and ``scratch``
+    are scratch arrays for the candidates of one row: indices; values, priors and ratios π/μ.
     """
     actions = values.shape[1]
     weighted = prior.shape[1] > 0
@@ -44,7 +44,7 @@ def solve_rows(
         top, mass, good_row = _maximum(values, prior, row)
         good &= good_row
         lowest = _lowest_candidate(top, mass, index, scale)
-        count: Any = np.int64(0)  # 0 is a type of its own: all would be compiled twice
+        count: Any = np.int64(0)  # a literal 0 has another type: numba would compile all twice
         for a in range(actions):
             policy[row, a] = 0.0
             if values[row, a] >= lowest:
@@ -63,9 +63,9 @@ def solve_rows(
 def evaluate_rows(
     values: Floats, policy: Floats, temperature: float, psi: Floats, maximum: Floats
 ) -> None:
-    """Write ⟨π, v⟩ over the maximum v, and S_q(π) = ψ − ⟨π, z⟩ over ψ − max z, of exact policies.
+    """Overwrite max v with ⟨π, v⟩ and ψ − max z with S_q(π) = ψ − ⟨π, z⟩, for exact policies.
 
-    That costs a tenth of Σ π ln_q π. An action that is not available counts as 0 · −∞ = 0.
+    This takes a tenth of the time of Σ π ln_q π. An unavailable action adds 0 · −∞ = 0.
     """
     for row in range(values.shape[0]):
         top, below = float(maximum[row]), 0.0
@@ -96,7 +96,7 @@ def entropy_rows(policy: Floats, q: float, result: Floats) -> None:
 
 @compiled_part
 def _maximum(values: Floats, prior: Floats, row: int) -> tuple[float, float, bool]:
-    """Return the largest available value of a row, its prior, and whether the row is good."""
+    """Return the largest available value of a row, its prior, and whether the row is valid."""
     top, mass, good = -math.inf, 1.0, True
     if prior.shape[1] == 0:
         for a in range(values.shape[1]):
@@ -112,9 +112,9 @@ def _maximum(values: Floats, prior: Floats, row: int) -> tuple[float, float, boo
 
 @compiled_part
 def _lowest_candidate(top: float, mass: float, q: float, temperature: float) -> float:
-    """Return a value below which no action has a probability, since the best has at most one."""
+    """Return a value below which actions have probability 0, since the best has at most 1."""
     if q <= 1:
-        return -_LARGEST  # all that are available
+        return -_LARGEST  # every available action
     reach = temperature / (q - 1) if mass == 1 else mass ** (1 - q) * temperature / (q - 1)
     return max(top - reach * (1 + 1e-6), -_LARGEST) if q < math.inf else top
 
@@ -163,7 +163,7 @@ def _closed_form(gap: Floats, weight: Floats, count: int, q: float, ratio: Float
 
 @compiled_part
 def _start(gap: Floats, weight: Floats, count: int, q: float) -> float:
-    """Return the largest ψ that gives a single action probability one: it is left of the root."""
+    """Return the largest ψ that gives a single action probability one: it is below the root."""
     start = -math.inf
     for i in range(count):
         start = max(start, gap[i] - _log_q(1 / weight[i], q))
@@ -191,7 +191,7 @@ def _two(gap: Floats, weight: Floats, count: int, base: float, ratio: Floats) ->
 def _near_one(
     gap: Floats, weight: Floats, count: int, psi: float, q: float, ratio: Floats
 ) -> float:
-    """Find ψ from the left; the root amplifies the rounding of 1 + t, so t is what is kept."""
+    """Find ψ from below, with log1p(t): the power 1/(q−1) amplifies the rounding error of 1 + t."""
     root, last = 1 / (q - 1), math.inf
     for _ in range(_MOST_STEPS):
         total, lost, slope = 0.0, 0.0, 0.0
@@ -203,7 +203,7 @@ def _near_one(
         excess = total - 1
         if abs(excess) <= _TOLERANCE or abs(excess) >= last:
             break
-        # Σ is convex as well; of its ln_q the steps are larger far from the root, and dearer.
+        # Σ is convex as well; Newton on ln_q Σ takes larger but costlier steps far away.
         far = excess > 0.25
         psi += (_log_q(total, q) * total ** (2 - q) if far else excess) / slope
         last = abs(excess)
@@ -212,7 +212,7 @@ def _near_one(
 
 @compiled_part
 def _smallest_base(gap: Floats, weight: Floats, count: int, q: float) -> float:
-    """Return the smallest u at which a single action has probability one."""
+    """Return the largest u at which a single action has probability one: it is below the root."""
     base = 0.0
     for i in range(count):
         base = max(base, weight[i] ** (1 - q) + (1 - q) * gap[i])
@@ -223,10 +223,10 @@ def _smallest_base(gap: Floats, weight: Floats, count: int, q: float) -> float:
 def _by_base(
     gap: Floats, weight: Floats, count: int, base: float, q: float, ratio: Floats
 ) -> float:
-    """Find ψ by u = 1 + (1−q)ψ, the base of the best action, from where Σ ≥ 1.
+    """Find ψ by u = 1 + (1−q)ψ, the base of the best action, starting where Σ ≥ 1.
 
-    Many actions make u small for q > 1, a small prior on a good action does for q < 1: then
-    1 + (q−1)(z − ψ) cancels, and u + (q−1)z does not.
+    u is small for q > 1 with many actions, and for q < 1 with a small prior on a good action: then
+    1 + (q−1)(z − ψ) suffers from cancellation, and u + (q−1)z does not.
     """
     root, last = 1 / (q - 1), math.inf
     for _ in range(_MOST_STEPS):
@@ -237,7 +237,7 @@ def _by_base(
             ratio[i] = steepness * own
             if q < 1:
                 total, lost = _add(total, lost, weight[i] * ratio[i])
-            else:  # here ψ does not suffer from the rounding of a sum, and time matters
+            else:  # rounding in the sum hardly affects ψ here, and a plain sum is faster
                 total += weight[i] * ratio[i]
             slope += weight[i] * steepness
         excess = total - 1
@@ -251,13 +251,13 @@ def _by_base(
 
 @compiled_part
 def _root_steepness(x: float, root: float) -> float:
-    """Return x^(root − 1), without a power at q = 1.5 and without the rounding of root − 1."""
+    """Return x^(root − 1), without calling pow at q = 1.5 and without rounding root − 1."""
     return x if root == 2 else x**root / x
 
 
 @compiled_part
 def _add(total: float, lost: float, x: float) -> tuple[float, float]:
-    """Return total + x and what rounding has added to it, which the next sum takes back."""
+    """Return total + x and its rounding error, for the next call to correct (Kahan summation)."""
     x -= lost
     larger = total + x
     return larger, (larger - total) - x
@@ -280,7 +280,7 @@ def _above_two(
         mass += weight[i]
     for i in range(count):
         ratio[i] = 0.0
-    for i in range(size):  # at first, what π/μ would be if the smallest ratio v were 0
+    for i in range(size):  # initially mass · π/μ as if the smallest ratio v were 0
         gap = (value[i] - value[size - 1]) / temperature
         ratio[i] = mass * _power((q - 1) * gap, root)
     v = _smallest_ratio(ratio, weight, size, mass, q - 1, root)
@@ -291,7 +291,7 @@ def _above_two(
 
 @compiled_part
 def _support_size(value: Floats, weight: Floats, count: int, a: float, temperature: float) -> int:
-    """Search by halving for the last action i with Σ_j μ_j ((q−1)(z_j − z_i))^(1/(q−1)) < 1."""
+    """Bisect for the last action i with Σ_j μ_j ((q−1)(z_j − z_i))^(1/(q−1)) < 1; return i + 1."""
     inside, outside = 0, count
     while outside - inside > 1:
         middle = (inside + outside) // 2
@@ -361,7 +361,7 @@ def _power(x: float, exponent: float) -> float:
 
 @compiled_part
 def _sort_descending(value: Floats, weight: Floats, action: NDArray[np.int64], count: int) -> None:
-    """Sort by insertion at shrinking distances; the rows that matter are nearly all short."""
+    """Sort in place by Shell sort, which is fast for the usual short rows."""
     distance = 1
     while distance < count // 3:
         distance = 3 * distance + 1
