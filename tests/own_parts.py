@@ -72,6 +72,20 @@ class Squashed(FlattenExtractor):
         return torch.tanh(super().forward(observations))
 
 
+class Dropping(FlattenExtractor):
+    def forward(self, observations):
+        return torch.nn.functional.dropout(super().forward(observations), 0.5, self.training)
+
+
+class Batched(FlattenExtractor):
+    def __init__(self, observation_space):
+        super().__init__(observation_space)
+        self.norm = torch.nn.BatchNorm1d(self.features_dim)
+
+    def forward(self, observations):
+        return self.norm(super().forward(observations))
+
+
 class Noisy(gym.ObservationWrapper):
     """Observations with noise, whose generator is part of the state of a run."""
 
@@ -94,6 +108,17 @@ class Counting(BaseCallback):
     def _on_step(self):
         self.ends += int(self.locals["dones"].sum())
         self.logger.record("own/ends", self.ends)
+        return True
+
+
+class Sharpening(BaseCallback):
+    """Sets q and the temperature in the middle of a run, which ends the schedule of q."""
+
+    def _on_step(self):
+        if self.num_timesteps == 300:
+            self.model.q, self.model.temperature = 3.0, self.model.temperature / 2
+        self.logger.record("own/temperature", self.model.temperature)
+        self.logger.record("own/q", self.model.q)
         return True
 
 

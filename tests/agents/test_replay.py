@@ -123,6 +123,26 @@ def test_forgets_early_rather_than_sampling_wrong_frames():
     assert (drawn.observations[:, 1:] == drawn.next_observations[:, :-1]).all()
 
 
+def test_frames_that_stay_for_ever_are_not_overwritten_while_they_are_used():
+    space = spaces.Box(0, 255, (3, SIDE, SIDE), np.uint8)
+    buffer = FrameReplayBuffer(20, space, ACTIONS, device="cpu")
+    options = {"device": "cpu"}
+    plain = ReplayBuffer(20, space, ACTIONS, **options)
+
+    def picture(t):  # two constant planes, as of a colour image, and one that changes
+        planes = [np.full((1, 1, SIDE, SIDE), x, np.uint8) for x in (9, 9, t)]
+        return np.concatenate(planes, axis=1)
+
+    for t in range(100):
+        for each in (buffer, plain):
+            transition = picture(t), picture(t + 1), np.zeros(1), np.zeros(1), np.zeros(1)
+            each.add(*transition, [{}])
+        rows = buffer._row(np.arange(buffer.size()))
+        found, expected = (each._get_samples(rows) for each in (buffer, plain))
+        assert torch.equal(found.observations, expected.observations)
+        assert torch.equal(found.next_observations, expected.next_observations)
+
+
 def test_a_million_atari_transitions_fit_into_seven_and_a_half_gigabytes():
     space = spaces.Box(0, 255, (4, 84, 84), np.uint8)
     buffer = FrameReplayBuffer(1_000_000, space, ACTIONS, device="cpu")  # zeros, not yet in memory

@@ -238,7 +238,7 @@ def test_a_checkpoint_of_an_older_version_is_refused_by_its_version(tmp_path):
     sha256 = digest(json.dumps(manifest, sort_keys=True).encode())
     file.write_text(json.dumps({"manifest": manifest, "sha256": sha256}))
     before = contents(tmp_path)
-    with pytest.raises(RunError, match=r"step_\d+ has format version 1, this mviq reads 3; finish"):
+    with pytest.raises(RunError, match=r"step_\d+ has format version 1, this mviq reads 4; finish"):
         train(CONFIG, tmp_path)
     assert contents(tmp_path) == before
 

@@ -41,9 +41,16 @@ CONFIGS = {
     "box2d": resolve("LunarLander-v3", **COMMON, n_envs=2, n_steps=3),
     "box2d-own-wrapper": resolve("LunarLander-v3", **COMMON, wrappers=("own_parts:Noisy",)),
     "own-parts": cartpole(**OWN_PARTS),
+    "numbers-set-by-a-callback": cartpole(
+        callbacks=("own_parts:Sharpening",), q_schedule="own_parts:falling_q"
+    ),
     "score-at-the-end": resolve("own_parts:Scoring-v0", **COMMON, wrappers=("own_parts:Scored",)),
     "normalized-dictionaries": resolve(
-        "own_parts:Parts-v0", **COMMON, n_steps=1, normalize="observations"
+        "own_parts:Parts-v0",
+        **COMMON,
+        n_steps=1,
+        normalize="observations",
+        observation_bounds="none",
     ),
     "minatar": minatar(),
     "minatar-seaquest": minatar(
@@ -136,7 +143,9 @@ def test_where_an_environment_hides_its_state_a_new_episode_begins(backend, tmp_
 
 
 def test_where_a_new_episode_begins_the_statistics_of_observations_stay(tmp_path, monkeypatch):
-    config = resolve("own_parts:Fickle-v0", **COMMON, normalize="observations")
+    config = resolve(
+        "own_parts:Fickle-v0", **COMMON, normalize="observations", observation_bounds="none"
+    )
     crash(config, tmp_path, 700)
     counts, resumed = [], Session._continue_from
 
@@ -149,3 +158,19 @@ def test_where_a_new_episode_begins_the_statistics_of_observations_stay(tmp_path
     train(config, tmp_path, reporter)
     assert "the environment cannot give its state: starting a new episode here" in reporter.said
     assert counts == [pytest.approx(702, abs=0.1)]  # of 700 steps, and two resets
+
+
+@pytest.mark.parametrize("n_steps", [1, 2])
+def test_the_mark_of_a_cut_off_episode_goes_with_its_transition(n_steps, tmp_path, monkeypatch):
+    changes = {"time_limit": "terminal", "n_steps": n_steps, "buffer_size": 100}
+    config = resolve("own_parts:Fickle-v0", **COMMON | changes)
+    crash(config, tmp_path, 700)
+    timeouts, ended = [], Session._ended
+
+    def look(session, result):
+        timeouts.append(session.agent.replay_buffer.timeouts.sum())
+        return ended(session, result)
+
+    monkeypatch.setattr(Session, "_ended", look)
+    train(config, tmp_path)
+    assert timeouts == [0]

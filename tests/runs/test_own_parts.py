@@ -3,15 +3,18 @@
 from dataclasses import replace
 
 import pytest
+from gymnasium import spaces
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 from mviq.cli.export import card
 from mviq.runs import resolve
-from mviq.runs.building import check_config, load_trained_agent, model_files
+from mviq.runs.building import check_config, load_trained_agent, model_files, normalized
 from mviq.runs.directory import RunDirectory
 from mviq.runs.evaluation import evaluate, seed_of
 from mviq.runs.settings import config_yaml, parse
 from mviq.runs.tables import read_rows
 from mviq.runs.training import train
+from problems import Observed
 from small_runs import cartpole, crash
 
 PARTS = {
@@ -49,12 +52,48 @@ def test_a_file_of_before_there_were_parts_is_read(tmp_path):
         ("callbacks", "own_parts:Noisy", "a subclass of stable_baselines3's BaseCallback"),
         ("wrappers", "own_parts:Counting", "must name a subclass of gymnasium's Wrapper"),
         ("q_schedule", "own_parts:np", "must name a function of the progress remaining"),
+        ("normalize", "both", "observation_bounds must be none with normalize = both, got (2.4"),
     ],
 )
 def test_what_is_not_there_is_said_before_anything_starts(setting, path, message):
     with pytest.raises(ValueError) as told:  # noqa: PT011 - the message is below
         check_config(cartpole(**{setting: parse(setting, path)}))
     assert message in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"algorithm": "m-vi", "q_schedule": "own_parts:falling_q"}, "q_schedule must be none for"),
+        (
+            {"learning_rate_schedule": "own_parts:halving", "learning_rate_end": 0.0},
+            "learning_rate_end must be none with a learning_rate_schedule",
+        ),
+    ],
+)
+def test_no_setting_is_ignored_in_favour_of_a_schedule(settings, message):
+    with pytest.raises(ValueError, match=message):
+        cartpole(**settings)
+
+
+def test_a_mask_of_numbers_is_not_normalised():
+    config = cartpole(normalize="observations", observation_bounds="none")
+    parts = {"action_mask": spaces.Box(0, 1, (2,)), "where": spaces.Box(-1, 1, (3,))}
+    env = DummyVecEnv([lambda: Observed(spaces.Dict(parts))])
+    assert normalized(env, config).norm_obs_keys == ["where"]
+
+
+@pytest.mark.parametrize("part", ["own_parts:Dropping", "own_parts:Batched"])
+def test_agents_are_evaluated_in_evaluation_mode(part, tmp_path):
+    config = cartpole(features_extractor=part, observation_bounds="none", total_steps=500)
+    train(config, tmp_path)
+    run = RunDirectory(tmp_path / config.name)
+    agent = load_trained_agent(config, run.model)
+    before = {name: x.clone() for name, x in agent.policy.state_dict().items()}
+    again = evaluate(agent, config, config.eval_episodes, seed_of(config.seed, 500))
+    stored = [float(r["return"]) for r in read_rows(run.evaluations) if r["step"] == "500"]
+    assert [episode.total for episode in again] == stored
+    assert all(x.equal(before[name]) for name, x in agent.policy.state_dict().items())
 
 
 def test_parts_do_their_work(tmp_path):
@@ -73,7 +112,7 @@ def test_parts_do_their_work(tmp_path):
 
 
 def test_a_normalised_agent_plays_as_in_training_when_it_is_loaded(tmp_path):
-    config = cartpole(normalize="both")
+    config = cartpole(normalize="both", observation_bounds="none")
     train(config, tmp_path)
     run = RunDirectory(tmp_path / config.name)
     agent = load_trained_agent(config, run.model)
@@ -89,7 +128,7 @@ def test_a_normalised_agent_plays_as_in_training_when_it_is_loaded(tmp_path):
 
 
 def test_the_statistics_of_the_best_agent_are_saved_with_it_in_a_checkpoint(tmp_path):
-    config = cartpole(normalize="observations")
+    config = cartpole(normalize="observations", observation_bounds="none")
     crash(config, tmp_path, 480)
     run = RunDirectory(tmp_path / config.name)
     files = model_files(config, run.best_model)
@@ -104,5 +143,6 @@ def test_the_statistics_of_the_best_agent_are_saved_with_it_in_a_checkpoint(tmp_
 @pytest.mark.parametrize(("setting", "told"), [("both", True), ("rewards", False)])
 def test_a_card_says_that_observations_have_to_be_rescaled(setting, told):
     scores = dict.fromkeys(("mean", "low", "high", "median", "min", "max"), 9.0)
-    written = card(cartpole(normalize=setting), 1000, scores | {"returns": [9.0, 9.0]}, False)
+    config = cartpole(normalize=setting, observation_bounds="none")
+    written = card(config, 1000, scores | {"returns": [9.0, 9.0]}, False)
     assert ("model.normalize.json" in written) is told

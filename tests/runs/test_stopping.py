@@ -78,6 +78,23 @@ def test_an_evaluation_does_not_delay_a_stop_and_is_made_later(at, whole, tmp_pa
     assert_same_run(CONFIG, whole, tmp_path)
 
 
+def test_a_stop_in_the_last_evaluation_of_a_run_that_a_callback_ended(tmp_path, monkeypatch):
+    config = cartpole(callbacks=("own_parts:Impatient",))
+    train(config, tmp_path / "whole")
+
+    def asked_meanwhile(agent, *arguments, tell, **options):
+        if agent.num_timesteps == 300:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return evaluate(agent, *arguments, tell=tell, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "evaluate", asked_meanwhile)
+        with pytest.raises(Stopped):
+            train(config, tmp_path / "stopped")
+    train(config, tmp_path / "stopped")
+    assert_same_run(config, tmp_path / "whole", tmp_path / "stopped")
+
+
 def test_only_ctrl_c_twice_is_at_once():
     """A terminal that is closed may send its signal several times."""
     with asked_to_stop() as asked:

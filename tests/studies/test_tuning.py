@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import os
 import re
 import shutil
@@ -264,6 +265,15 @@ def test_trials_finish_are_pruned_diverge_or_fail_and_nothing_is_done_twice(tmp_
     assert engine.done == [(8.0, 0), (8.0, 1)]
     assert (again.exit_code, again.ranked[0].chosen) == (0, {"learning_rate": 8.0})
     check_files(again)
+
+
+def test_a_score_that_is_no_number_ends_its_trial(tmp_path):
+    tune = {"space": {"learning_rate": {"choices": [1.0, 2.0]}}, "sampler": "grid"}
+    search = search_from({**content(seeds=2), "tune": tune})
+    engine = Pretending(StudyDirectory(tmp_path / "tiny"), {1.0: math.nan, 2.0: 5.0})
+    outcome = session(search, engine)
+    assert [trial.state for trial in outcome.trials] == ["diverged", "finished"]
+    assert outcome.trials[0].reason == "its score is nan"
 
 
 def check_files(outcome):

@@ -66,8 +66,16 @@ class Actor(Trainer):
     @torch.no_grad()
     @blas_threads_of_torch()
     def _evaluated(self, observations: Any) -> Tensor:
+        """Return action values with the network in evaluation mode, which ``train`` leaves."""
         self._choose_networks()
-        return mean_outcome(*self._online.predict(*self._online.prepare(observations)))
+        network = self._networks()[0]
+        training = network.training and isinstance(self._online, AutogradNetwork)
+        if training:
+            network.set_training_mode(False)
+        outcomes = self._online.predict(*self._online.prepare(observations))
+        if training:  # an update may be under way, in which ``target`` asks for values
+            network.set_training_mode(True)
+        return mean_outcome(*outcomes)
 
     def _explores(self) -> bool:
         """Return whether the next actions are random, drawn as in Stable-Baselines3."""

@@ -169,7 +169,10 @@ class FrameReplayBuffer(_LeanBuffer, NStepReplayBuffer):
         for k, frame in enumerate(stack):
             before = places[k - 1] if k else self.places
             for place in (expected[k], before, self.places):
-                if np.array_equal(self.frames[env, place], frame):
+                # A frame that this transition may overwrite is stored again.
+                lasts = (place - self.written[env]) % self.places >= 2 * self.depth
+                blank = place == self.places
+                if (lasts or blank) and np.array_equal(self.frames[env, place], frame):
                     places[k] = place
                     break
             else:

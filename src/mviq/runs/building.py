@@ -78,7 +78,8 @@ def normalized(env: VecEnv, config: Config) -> VecNormalize:
     seen, rescaled = env.observation_space, config.normalize
     parts = None
     if isinstance(seen, spaces.Dict):  # an action mask must not be normalised
-        parts = [name for name, part in seen.spaces.items() if isinstance(part, spaces.Box)]
+        boxes = {name for name, part in seen.spaces.items() if isinstance(part, spaces.Box)}
+        parts = sorted(boxes - {"action_mask"})
     return VecNormalize(
         env,
         norm_obs=rescaled in ("observations", "both"),

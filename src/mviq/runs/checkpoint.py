@@ -31,7 +31,7 @@ from mviq.storage import digest, file_digest, sync, write_durably
 _TREE, _ARRAYS = "state.json", "arrays.safetensors"
 _FILES = {_TREE, _ARRAYS, "best_model.zip", "best_model.normalize.json"}
 KEPT = 2  # the newest, and the one before it in case the newest is damaged
-VERSION = 3
+VERSION = 4
 
 
 @dataclass(frozen=True)

@@ -285,13 +285,20 @@ def _check_ranges(config: Config) -> None:
 
 def _check_together(config: Config) -> None:
     """Check fields that depend on each other; ``named`` checks those of the MVI(q) family."""
-    from mviq.tsallis.family import named
+    from mviq.tsallis.family import FIXED, named
 
     bare = config.features_extractor is None or config.observation_bounds == "none"
     raw = "none with a features_extractor, which gets the observations as they are"
     _require(config, "observation_bounds", bare, raw)
     pictures = config.network == "mlp" or config.normalize in ("none", "rewards")
     _require(config, "normalize", pictures, f"none or rewards for network {config.network}")
+    once = config.normalize in ("none", "rewards") or config.observation_bounds == "none"
+    _require(config, "observation_bounds", once, f"none with normalize = {config.normalize}")
+    free = config.q_schedule is None or "q" not in FIXED[config.algorithm]
+    _require(config, "q_schedule", free, f"none for {config.algorithm}, whose q is fixed")
+    end = config.learning_rate_end is None or "learning_rate_end" not in config.given
+    constant = config.learning_rate_schedule is None or end
+    _require(config, "learning_rate_end", constant, "none with a learning_rate_schedule")
 
     for name in sorted({name for critic in CRITICS.values() for name in critic.settings}):
         used = name in (*CRITICS[config.critic].settings, *AT_LEAST_ONE)  # which are never none

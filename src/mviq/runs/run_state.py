@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from gymnasium import Wrapper, spaces
 from stable_baselines3.common.env_util import is_wrapped
 from stable_baselines3.common.vec_env import VecEnv
 
+from mviq.agents.arguments import SCHEDULED
 from mviq.agents.codec import Arrays, CannotEncode
 from mviq.agents.networks import has_mask
 from mviq.agents.state import check_state
@@ -18,6 +20,7 @@ from mviq.runs.repeating import RepeatingEpisodes
 from mviq.runs.replay_log import Ring, check_small_state, rings, set_small_state, small_state
 from mviq.runs.snapshot import capture, prepare, restore
 from mviq.runs.snapshot import check_state as check_object
+from mviq.tsallis import Family
 
 _NEXT_EPISODE = 1  # separates the seeds of new episodes from other seeds
 
@@ -29,6 +32,8 @@ def collect(agent: Any) -> tuple[dict[str, Any], Arrays]:
     """
     parts = {
         "state": agent.get_state(),
+        "family": {name: getattr(agent, name) for name in SCHEDULED},
+        "schedules": sorted(agent._schedules),
         "replay": small_state(agent.replay_buffer),
         "random": _random_state(),
         "action_space": agent.action_space,
@@ -55,7 +60,7 @@ def prepare_state(
     The agent must be built from the same configuration, and its environment reset; it is not
     changed before the function is called. ``can_log(name, value)`` says what the run can log.
     """
-    targets = {"state": None, "replay": None, "random": None}
+    targets = dict.fromkeys(("state", "family", "schedules", "replay", "random"))
     targets |= {"env": agent.env, "action_space": agent.action_space}
     targets |= _running_statistics(agent)
     values, steps = {}, []
@@ -69,10 +74,13 @@ def prepare_state(
     for name, value, *_ in state["logged"]:
         if not can_log(name, value):
             raise ValueError(f"the run does not log {value!r:.40} as {name!r:.40}")
+    family, schedules = _prepare_family(agent, values["family"], values["schedules"])
     check_small_state(agent.replay_buffer, values["replay"], step // agent.n_envs)
     _check_random_state(chance)
 
     def put_in_place() -> None:
+        agent._set_family(family)
+        agent._schedules = schedules
         agent.set_state(state)
         set_small_state(agent.replay_buffer, values["replay"])
         for put in steps:
@@ -80,6 +88,15 @@ def prepare_state(
         _set_random_state(chance)
 
     return put_in_place
+
+
+def _prepare_family(agent: Any, numbers: Any, names: Any) -> tuple[Family, dict[str, Any]]:
+    """Return the checked family and schedules of an agent; callbacks may have changed them."""
+    if not isinstance(numbers, dict) or numbers.keys() != set(SCHEDULED):
+        raise ValueError(f"family must have the numbers {SCHEDULED}, got {numbers!r:.40}")
+    if not isinstance(names, list) or not set(names) <= agent._schedules.keys():
+        raise ValueError(f"schedules must be of {list(agent._schedules)}, got {names!r:.40}")
+    return replace(agent.family, **numbers), {name: agent._schedules[name] for name in names}
 
 
 def _running_statistics(agent: Any) -> dict[str, Any]:

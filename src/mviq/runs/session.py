@@ -11,6 +11,7 @@ import threading
 import time
 from contextlib import ExitStack, suppress
 from functools import partial
+from typing import Any
 
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
@@ -186,6 +187,9 @@ class Session(BaseCallback):
         self._at_boundary()
 
     def _on_step(self) -> bool:
+        if self.config.time_limit == "terminal":  # SB3 would keep the mark of a cut-off episode
+            buffer: Any = self.agent.replay_buffer
+            buffer.timeouts[buffer.pos] = 0
         return True
 
     def _at_boundary(self, final: bool = False) -> None:
@@ -196,13 +200,22 @@ class Session(BaseCallback):
             self._measure(step, final)
         save = save or (self.best > best and not self.repeatable)
         stop = self.asked.is_set() and not (final and self.boundary == step)
-        if stop:
-            self.reporter.say(f"saving step {step}; Ctrl-C again to stop at once")
-        if (save or stop) and self.saved != (step, self.boundary):
+        if (save or stop) and self.saved != (step, self.boundary) and self._is_stored():
+            if stop:
+                self.reporter.say(f"saving step {step}; Ctrl-C again to stop at once")
             self._save(step)
         if stop:
             raise Stopped(f"stopped at step {step}")
         self._show(step)
+
+    def _is_stored(self) -> bool:
+        """Return whether the last transition is in the replay buffer.
+
+        It is not if a callback ended the run; an earlier checkpoint then leads to the same end.
+        """
+        buffer: Any = self.agent.replay_buffer
+        rows = self.agent.num_timesteps // self.agent.n_envs
+        return bool(buffer.pos == rows % buffer.buffer_size)
 
     def _checkpoint_due(self) -> bool:
         """Return whether a checkpoint is due, by steps or by the clock."""

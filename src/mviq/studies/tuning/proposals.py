@@ -1,5 +1,6 @@
 """The trials of a search as a source of tasks for the scheduler."""
 
+import math
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
@@ -157,7 +158,11 @@ class Proposals:
         self._attempts.remove(attempt)
         states = [status_of(self._directory, planned).state for planned in attempt.runs]
         if all(state == "finished" for state in states):
-            self._trials.finish(attempt.trial, mean_score(self._curves(attempt), self._judge))
+            score = mean_score(self._curves(attempt), self._judge)
+            if math.isfinite(score):
+                self._trials.finish(attempt.trial, score)
+            else:  # which Optuna would count as a failure, to be proposed again
+                self._trials.give_up(attempt.trial, "diverged", f"its score is {score}")
         elif attempt.outcome is not None:
             self._trials.give_up(attempt.trial, *attempt.outcome)
         self._announce()
