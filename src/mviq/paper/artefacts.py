@@ -65,8 +65,8 @@ _ALL = (
         "fig5",
         "percent improvement of MVI(2) over M-VI and over Tsallis-VI, per game",
         "of 20 games about 5 large, 5 about double, 7 comparable, 3 slightly worse; over "
-        "100 % against Tsallis-VI in more than half of 35 (tested here: better in more games "
-        "than worse; over 100 % in more than half)",
+        "100 % against Tsallis-VI in more than half of 35 (tested here: better in more than "
+        "half of the games; over 100 % in more than half)",
         "fig5:make",
         experiments.ATARI_COMPARISON,
     ),
