@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_ind
 
 from mviq.env_families import family_of
 from mviq.paper.alpha_tau_sweep import labels_of_points, picked
@@ -18,11 +19,11 @@ from mviq.paper.experiments import TUNED
 from mviq.paper.learning import difference, learning
 from mviq.paper.reproduction import ANSWERS
 from mviq.reports.comparison import ReportChoices, compare
-from mviq.reports.numbers import UNKNOWN, percent, shown, signed, with_interval
+from mviq.reports.numbers import percent, shown, signed, with_interval
 from mviq.reports.reading import load_study
 from mviq.reports.stability import stability
 from mviq.reports.statistics import interval, mean, task_means
-from mviq.reports.summary_tables import IQM, by_environment, summary
+from mviq.reports.summary_tables import by_environment
 from mviq.runs.directory import RunDirectory
 from mviq.studies.study_directory import StudyDirectory
 
@@ -149,18 +150,6 @@ def verdict_table(name):
     return rows_of(("claim", "where", "measured", "verdict"), *rows)
 
 
-def summary_table(name):
-    """Return the summary of a study over all its environments."""
-    comparison = stored(name.partition(":")[0])
-    found = summary(comparison)
-    columns = [column for column in found.columns if column == IQM or column.startswith("P(")]
-    rows = [("algorithm", *columns, "runs", "diverged")]
-    for row in found.rows:
-        numbers = (with_interval(row.numbers.get(column, UNKNOWN)) for column in columns)
-        rows.append((row.label, *numbers, str(row.runs), str(row.diverged)))
-    return rows_of(*rows)
-
-
 def final_scores(comparison, env):
     """Return the final scores in an environment, ``(seeds, 1)`` by label."""
     return {label: env.final(label, comparison.choices)[:, None] for label in env.curves}
@@ -170,15 +159,78 @@ def lead(new, old):
     return with_interval(difference(new, old), signed)
 
 
-def difference_table(name):
-    """Return by how much one label ends above each other one, in every environment of a study."""
-    study, _, one = name.partition(": ")
-    comparison = stored(study)
-    others = [label for label in comparison.labels if label != one]
-    rows = [("environment", *(f"{one} − {other}" for other in others))]
-    for env in comparison.environments:
-        ends = final_scores(comparison, env)
-        rows.append((env.env, *(lead(ends[one], ends[other]) for other in others)))
+def holm(p_values, level=0.05):
+    """Return which of several tests are decided together, by the method of Holm (1979)."""
+    order = np.argsort(p_values)
+    bounds = level / np.arange(len(order), 0, -1)
+    decided = np.logical_and.accumulate(np.asarray(p_values)[order] <= bounds)
+    return decided[np.argsort(order)]
+
+
+MEASURES = {"last evaluation": 1, "last two": 2, "last five": 5, "average over time": None}
+"""How many of the last evaluations a score is the mean of; None for all, by their steps."""
+
+
+def measured(results, label, count):
+    """Return the scores ``(seeds, environments)`` of a label by a measure."""
+    if count is None:
+        return results.area(label)
+    return results.curves[label].curves[..., -count:].mean(axis=-1)
+
+
+def difference_table(study, pairs, measures=MEASURES):
+    """Return by how much each first label is above its second, in every environment.
+
+    Bold: different from zero by Welch's t test, with Holm's method over the rows of a column.
+    """
+    results = learning(load_study(ROOT / "results" / study))
+    cases = [(env, *pair) for env in range(len(results.envs)) for pair in pairs]
+    columns = []
+    for count in measures.values():
+        scores = [
+            [measured(results, label, count)[:, [env]] for label in pair] for env, *pair in cases
+        ]
+        tests = [ttest_ind(*both, equal_var=False, nan_policy="omit") for both in scores]
+        decided = holm([float(test.pvalue[0]) for test in tests])
+        cells = [lead(*both) for both in scores]
+        columns.append([f"**{x}**" if y else x for x, y in zip(cells, decided, strict=True)])
+    rows = [
+        (results.envs[env], f"{new} − {old}", *cells)
+        for (env, new, old), *cells in zip(cases, *columns, strict=True)
+    ]
+    return rows_of(("game", "difference", *measures), *rows)
+
+
+def comparison_table(name):
+    """Return by how much MVI(2) is above the others."""
+    return difference_table(
+        "minatar", [("MVI(2)", other) for other in ("M-VI", "Tsallis-VI", "DQN")]
+    )
+
+
+def without_q_table(name):
+    """Return by how much M-VI and Tsallis-VI are above DQN."""
+    measures = {measure: MEASURES[measure] for measure in ("last two", "average over time")}
+    return difference_table("minatar", [(x, "DQN") for x in ("M-VI", "Tsallis-VI")], measures)
+
+
+def q_difference_table(name):
+    """Return by how much each q is above q = 1, at the same temperature."""
+    pairs = [
+        (f"q={q}, τ={t}", f"q=1, τ={t}") for t in ("0.03", "0.1") for q in ("1.5", "2", "3", "inf")
+    ]
+    measures = {measure: MEASURES[measure] for measure in list(MEASURES)[1:]}
+    return difference_table("minatar-q-night", pairs, measures)
+
+
+def runs_table(name):
+    """Return how many runs of a study there are, and how many of them diverged."""
+    data = load_study(ROOT / "results" / name.partition(":")[0])
+    rows = [("algorithm", *(f"runs on {env}" for env in data.envs), "diverged")]
+    for label in data.labels:
+        ended = [[x for x in data.select(label, env) if x.ended] for env in data.envs]
+        diverged = sum(run.status == "diverged" for runs in ended for run in runs)
+        rows.append((label, *(str(len(runs)) for runs in ended), str(diverged)))
     return rows_of(*rows)
 
 
@@ -231,11 +283,7 @@ def critics_table(name):
     return rows_of(*rows)
 
 
-ARTEFACTS_OF = {
-    "sweep-night": ("sweep",),
-    "minatar": ("fig7", "fig5", "fig4"),
-    "minatar-q-night": ("minatar-q",),
-}
+ARTEFACTS_OF = {"sweep-night": ("sweep",), "minatar": ("fig7", "fig5")}
 TABLES = {
     "when-q-helps: temperatures": temperature_table,
     "when-q-helps: forms": form_table,
@@ -244,9 +292,11 @@ TABLES = {
     "general": general_table,
     "sweep-night": sweep_table,
     "minatar": scores_table,
-    "minatar: summary": summary_table,
-    "minatar: MVI(2)": difference_table,
+    "minatar: runs": runs_table,
+    "minatar: MVI(2)": comparison_table,
+    "minatar: without q": without_q_table,
     "minatar-q-night": q_table,
+    "minatar-q-night: over q = 1": q_difference_table,
     "minatar-q-night: MinAtar/Asterix-v1": softness_table,
     "critics": critics_table,
     **{

@@ -33,9 +33,10 @@ from mviq.tsallis import Family
 
 INDICES = (1.0, 1.5, 2.0, 3.0, 5.0, math.inf)
 TEMPERATURES = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0)
+EXPLICIT_TEMPERATURES = (10.0, 100.0, 300.0, 1e3, 3e3, 1e4)  # the best are inside
 PROBLEMS: Mapping[str, Callable[[int], MDP]] = {
     "Garnet": lambda seed: garnet(states=30, actions=4, branching=3, discount=0.95, seed=seed),
-    "chain": lambda seed: chain(states=20, slip=0.1, discount=0.95),
+    "chain": lambda seed: chain(states=20, slip=0.05 + seed % 50 / 200, discount=0.95),
     "grid": lambda seed: grid_world(rows=5, columns=5, discount=0.95, seed=seed),
 }
 ERRORS: Mapping[str, Noise | None] = {
@@ -91,7 +92,7 @@ def settings() -> Iterator[Setting]:
             ("log", "truncated_log"), noisy, (0.1, 1.0), INDICES[:-1]
         ):
             yield Setting(problem, error, form, 0.9, temperature, q)
-        for error, temperature, q in product(noisy, (0.1, 1.0, 10.0, 100.0), INDICES[:-1]):
+        for error, temperature, q in product(noisy, EXPLICIT_TEMPERATURES, INDICES[:-1]):
             yield Setting(problem, error, "explicit", 1.0, temperature, q)
 
 
