@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from mviq.agents import MVI
-from mviq.cli.evaluate import described
+from mviq.cli.evaluate import return_statistics
 from mviq.runs import evaluation
 from mviq.runs.building import load_trained_agent, make_agent, make_env
 from mviq.runs.evaluation import Episode, evaluate
@@ -90,7 +90,7 @@ def test_atari_scores_are_raw_and_games_whole():
 
 def test_intervals():
     values = np.random.default_rng(0).normal(5.0, 2.0, 400)
-    found = described([Episode(value, 1) for value in values])
+    found = return_statistics([Episode(value, 1) for value in values])
     mean, low, high = found["mean"], found["low"], found["high"]
     assert mean == pytest.approx(values.mean())
     half = 1.96 * values.std() / 20

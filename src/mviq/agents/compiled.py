@@ -21,7 +21,7 @@ from mviq.agents.extractors import RescaledExtractor
 from mviq.tsallis import Family
 
 Array = np.ndarray[Any, Any]
-Room = tuple[tuple[Array, Array], Array, tuple[Array, ...], tuple[Array, ...]]
+Scratch = tuple[tuple[Array, Array], Array, tuple[Array, ...], tuple[Array, ...]]
 _update: Any = kernels.update
 _predict: Any = kernels.predict
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
@@ -48,7 +48,7 @@ class CompiledNetwork:
         self.numbers = math.prod(network.observation_space.shape or ())
         self.window, places = _window(layers[0].module, network.observation_space.shape)
         self.sizes = [places * len(biases[0]), *map(len, biases[1:])]
-        self.rooms: dict[int, Room] = {}
+        self.scratches: dict[int, Scratch] = {}
 
     def prepare(self, *batches: Any) -> Sequence[Array]:
         return [self.write(x, np.empty((len(x), self.numbers), np.float32)) for x in batches]
@@ -68,22 +68,22 @@ class CompiledNetwork:
         return self._predict(*self.prepare(observations))[1]
 
     def _predict(self, rows: Array) -> tuple[Array, Array]:
-        nonzero, columns, outputs, _ = self.room(len(rows))
+        nonzero, columns, outputs, _ = self.scratch(len(rows))
         outcomes = np.empty((len(rows), *self.shape), np.float32)
         best = np.zeros(len(rows), np.int64)
-        room = columns, outputs
-        _predict(rows, nonzero, self.window, self.arrays, room, outcomes, best)
+        scratch = columns, outputs
+        _predict(rows, nonzero, self.window, self.arrays, scratch, outcomes, best)
         return outcomes, best
 
-    def room(self, rows: int) -> Room:
+    def scratch(self, rows: int) -> Scratch:
         """Return the scratch arrays for a batch of ``rows`` observations; they are reused."""
-        if rows not in self.rooms:
-            if len(self.rooms) > 8:  # batch sizes vary
-                self.rooms.clear()
-            self.rooms[rows] = self._new_room(rows)
-        return self.rooms[rows]
+        if rows not in self.scratches:
+            if len(self.scratches) > 8:  # batch sizes vary
+                self.scratches.clear()
+            self.scratches[rows] = self._new_scratch(rows)
+        return self.scratches[rows]
 
-    def _new_room(self, rows: int) -> Room:
+    def _new_scratch(self, rows: int) -> Scratch:
         """Return scratch arrays: nonzero indices, first layer, all outputs and their gradients."""
         outputs, slopes = (
             tuple(np.empty((size, rows), np.float32) for size in self.sizes) for _ in range(2)
@@ -133,17 +133,17 @@ class CompiledUpdate:
         group = optimizer.param_groups[0]
         adam = float(group["lr"]), *map(float, group["betas"]), float(group["eps"])
         asked = len(rows) if family.munchausen_alpha != 0 else size
-        _, *room, _ = target.room(asked)
-        _, *own_room = online.room(size)
+        _, *scratch, _ = target.scratch(asked)
+        _, *own_scratch = online.scratch(size)
         found: tuple[float, float, float, float] = _update(
-            (rows, online.room(len(rows))[0], actions, transitions),
+            (rows, online.scratch(len(rows))[0], actions, transitions),
             online.window,
             online.shape[0] if self.quantiles else None,
             (family_numbers(family), limits, adam),
             target.arrays,
-            tuple(room),
+            tuple(scratch),
             online.arrays,
-            tuple(own_room),
+            tuple(own_scratch),
             self.slots,
             self._vectors(optimizer),
         )

@@ -86,7 +86,9 @@ def run(options: argparse.Namespace) -> int:
     results = {}
     for way in get_args(Way):
         with counting(f"{way} episodes", options.episodes) as tell:
-            results[way] = described(evaluate(agent, config, options.episodes, seed, way, tell))
+            results[way] = return_statistics(
+                evaluate(agent, config, options.episodes, seed, way, tell)
+            )
     if options.json:
         content = {"env": config.env, "steps": agent.num_timesteps, "seed": seed, **results}
         print(json.dumps(content, indent=2))
@@ -95,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def described(episodes: "Sequence[Episode]") -> dict[str, Any]:
+def return_statistics(episodes: "Sequence[Episode]") -> dict[str, Any]:
     """Return statistics of the returns; the interval of the mean is None for one episode."""
     from statistics import median
 

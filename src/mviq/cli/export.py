@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mviq.cli.common import add_run_argument
-from mviq.cli.evaluate import add_model_options, described, model_file, open_agent
+from mviq.cli.evaluate import add_model_options, model_file, open_agent, return_statistics
 
 if TYPE_CHECKING:
     from mviq.runs.config import Config
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     out = options.out or Path("export") / directory.path.name
     check_writable(out)
     with counting("greedy episodes", options.episodes) as tell:
-        scores = described(evaluate(agent, config, options.episodes, seed, tell=tell))
+        scores = return_statistics(evaluate(agent, config, options.episodes, seed, tell=tell))
     model = model_files(config, model_file(directory, options.model))
     files = {file.name.removeprefix("best_"): file for file in model}
     tables = (directory.config_file, directory.evaluations, directory.progress)

@@ -74,14 +74,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        return _said(_called(given))
+        return _flushed(_called(given))
     except SystemExit as end:  # from --help, a wrong argument, or user code in a run
         if isinstance(end.code, str):
             raise
-        raise SystemExit(_said(int(end.code or 0))) from None
+        raise SystemExit(_flushed(int(end.code or 0))) from None
 
 
-def _said(code: int) -> int:
+def _flushed(code: int) -> int:
     """Flush standard output and return the exit code; 2 if that fails, but for a broken pipe."""
     try:
         sys.stdout.flush()

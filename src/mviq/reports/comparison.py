@@ -12,7 +12,7 @@ import numpy as np
 from mviq.arrays import Floats
 from mviq.reports.reading import SCORES, Run, StudyData
 from mviq.reports.scales import Scale, scale_of
-from mviq.reports.selection import baseline_of, complete, left_out, restricted, some, wishes
+from mviq.reports.selection import baseline_of, complete, filter_notes, left_out, restricted, some
 from mviq.reports.statistics import Aligned, RunCurve, align, area_under_curve, comparable
 from mviq.reports.statistics.score_checks import check_at_least, check_choice
 from mviq.runs.records import ScoreKind, final_score
@@ -166,7 +166,7 @@ def compare(study: StudyData, choices: ReportChoices) -> Comparison:
         baseline=baseline,
         left_out=tuple(outside),
         notes=(
-            *wishes(choices.only, choices.without),
+            *filter_notes(choices.only, choices.without),
             *(note for e in environments for note in e.notes),
         ),
     )

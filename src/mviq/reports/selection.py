@@ -31,7 +31,7 @@ def _is_like(run: Run, pattern: str) -> bool:
     return is_like((run.label, run.env), pattern)
 
 
-def wishes(only: Sequence[str], without: Sequence[str]) -> list[str]:
+def filter_notes(only: Sequence[str], without: Sequence[str]) -> list[str]:
     """Return notes on what was left out on request, so that the page does not look complete."""
     patterns = {"only": only, "without": without}
     return [f"by choice {word} {', '.join(names)}" for word, names in patterns.items() if names]

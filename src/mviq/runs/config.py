@@ -37,13 +37,13 @@ CRITICS = {
 }
 
 
-def option(text: str, *, identity: bool = True, own_part: bool = False) -> Any:
+def option(text: str, *, identity: bool = True, optional: bool = False) -> Any:
     """Declare a field; ``identity`` says whether it can change what is learnt or measured.
 
-    ``own_part`` marks users' own components and settings added later: without a value they are not
+    ``optional`` marks users' own components and settings added later: without a value they are not
     hashed and may be missing in config.yaml, so that runs from before they existed stay valid.
     """
-    return field(metadata={"help": text, "identity": identity, "own_part": own_part})
+    return field(metadata={"help": text, "identity": identity, "optional": optional})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,11 +84,11 @@ class Config:
     fractions: tuple[int, int] | None = option(
         "quantiles that the implicit critic samples in an update, and averages to act, or none for "
         "8,32",
-        own_part=True,
+        optional=True,
     )
     head: Literal["none", "dueling"] = option(
         "end of the implicit critic's network: dueling (a value and advantages) or none",
-        own_part=True,
+        optional=True,
     )
 
     learning_rate: float = option("step size of Adam")
@@ -102,7 +102,7 @@ class Config:
     prioritized_replay: tuple[float, float] | None = option(
         "exponent of the priorities and first β of the importance weights, as 0.5,0.4, or none for "
         "uniform replay",
-        own_part=True,
+        optional=True,
     )
     learning_starts: int = option("steps of random actions before the first update")
     train_every: int = option("steps of each environment between updates")
@@ -131,23 +131,23 @@ class Config:
 
     wrappers: tuple[str, ...] = option(
         "your own environment wrappers as module:Class, the first innermost, or none",
-        own_part=True,
+        optional=True,
     )
     normalize: Literal["none", "observations", "rewards", "both"] = option(
-        "what Stable-Baselines3's VecNormalize rescales by running statistics", own_part=True
+        "what Stable-Baselines3's VecNormalize rescales by running statistics", optional=True
     )
     features_extractor: str | None = option(
-        "your own features extractor as module:Class, or none", own_part=True
+        "your own features extractor as module:Class, or none", optional=True
     )
     learning_rate_schedule: str | None = option(
         "your own step size as module:function of the progress remaining, 1 to 0, or none",
-        own_part=True,
+        optional=True,
     )
     q_schedule: str | None = option(
-        "your own q as module:function of the progress remaining, 1 to 0, or none", own_part=True
+        "your own q as module:function of the progress remaining, 1 to 0, or none", optional=True
     )
     callbacks: tuple[str, ...] = option(
-        "your own callbacks as module:Class, or none", own_part=True
+        "your own callbacks as module:Class, or none", optional=True
     )
 
     log_every: int = option("steps between rows of progress.csv, besides those of evaluations")
@@ -180,7 +180,7 @@ class Config:
             f.name
             for f in fields(self)
             if f.metadata["identity"]
-            and not (f.metadata["own_part"] and values[f.name] in (None, (), "none"))
+            and not (f.metadata["optional"] and values[f.name] in (None, (), "none"))
         ]
         text = json.dumps({name: values[name] for name in names}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:HASH_LENGTH]

@@ -126,7 +126,7 @@ class RunDirectory(LockedDirectory):
             instead = f", but holds {_listed(inside)}" if inside else ": it has no config.yaml"
             raise ValueError(f"{self.path} is not the directory of a run{instead}")
         settings = read_file(self.config_file)
-        needed = [f.name for f in fields(Config) if not f.metadata["own_part"]]
+        needed = [f.name for f in fields(Config) if not f.metadata["optional"]]
         if missing := [name for name in needed if name not in settings]:
             raise ValueError(
                 f"{self.config_file} does not say {missing[0]}: it is damaged, or of another "

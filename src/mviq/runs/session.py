@@ -73,7 +73,7 @@ class Session(BaseCallback):
         """Load the newest checkpoint into the agent, if there is one."""
         assert self.agent.env is not None
         hidden = run_state.hidden_in(self.agent.env)
-        self.repeatable = hidden is None
+        self.state_readable = hidden is None
         if self.config.video:
             check_filming(self.agent, self.config)
         begun = self.directory.progress.is_file()
@@ -198,7 +198,7 @@ class Session(BaseCallback):
         save = self._checkpoint_due() or (final and self.config.keep_checkpoint)
         with suppress(Stopped):  # during an evaluation, which the next session starts again
             self._measure(step, final)
-        save = save or (self.best > best and not self.repeatable)
+        save = save or (self.best > best and not self.state_readable)
         stop = self.asked.is_set() and not (final and self.boundary == step)
         if (save or stop) and self.saved != (step, self.boundary) and self._is_stored():
             if stop:

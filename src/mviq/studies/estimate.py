@@ -26,7 +26,7 @@ from mviq.studies.process import environment
 COST = (
     *("env", "critic", "network", "hidden", "n_quantiles", "batch_size", "train_every"),
     *("gradient_steps", "n_envs", "n_steps", "protocol", "backend", "threads", "device"),
-    *(part.name for part in fields(Config) if part.metadata["own_part"]),
+    *(part.name for part in fields(Config) if part.metadata["optional"]),
 )
 """The settings that determine the cost of a step; runs that share them are measured once."""
 LONGEST = 15.0  # seconds after which no further class is measured

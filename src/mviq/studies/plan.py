@@ -68,7 +68,7 @@ def check_runs(runs: Iterable[PlannedRun], here: bool = True) -> None:
     for run in runs:
         config = config_of(run) if here else replace(config_of(run), device="cpu")
         places = (config.env, config.network, config.observation_bounds, config.device)
-        places += tuple(getattr(config, f.name) for f in fields(config) if f.metadata["own_part"])
+        places += tuple(getattr(config, f.name) for f in fields(config) if f.metadata["optional"])
         kind = (*places, config.protocol, config.backend, config.track)
         if kind in checked:
             continue

@@ -82,7 +82,7 @@ def convolve(
     weight: Floats,
     bias: Floats,
     relu: bool,
-    room: Floats,
+    scratch: Floats,
     y: Floats,
 ) -> None:
     """Write W * x + b, with a ReLU if ``relu``, to ``y`` (filters × output positions, batch)."""
@@ -91,13 +91,13 @@ def convolve(
     for f in range(filters):
         for tap in range(seen):
             taps[tap, f] = weight[f, tap]
-    room[:] = 0
-    _add_up(boards, nonzero, window, taps, room, True)
+    scratch[:] = 0
+    _add_up(boards, nonzero, window, taps, scratch, True)
     places = y.shape[0] // filters
     for p in range(places):
         for f in range(filters):
             for b in range(boards.shape[0]):
-                total = room[b, p * taps.shape[1] + f] + bias[f]
+                total = scratch[b, p * taps.shape[1] + f] + bias[f]
                 y[f * places + p, b] = max(total, np.float32(0)) if relu else total
 
 
@@ -107,7 +107,7 @@ def convolution_gradient(
     nonzero: tuple[Integers, Integers],
     window: Window,
     slope: Floats,
-    room: Floats,
+    scratch: Floats,
     gradient: Floats,
 ) -> None:
     """Write the gradient of W, given that of W * x: ``slope`` (filters × positions, batch)."""
@@ -117,8 +117,8 @@ def convolution_gradient(
     for p in range(places):
         for f in range(filters):
             for b in range(boards.shape[0]):
-                room[b, p * taps.shape[1] + f] = slope[f * places + p, b]
-    _add_up(boards, nonzero, window, taps, room, False)
+                scratch[b, p * taps.shape[1] + f] = slope[f * places + p, b]
+    _add_up(boards, nonzero, window, taps, scratch, False)
     for f in range(filters):
         for tap in range(seen):
             gradient[f, tap] = taps[tap, f]
@@ -130,17 +130,17 @@ def _add_up(
     nonzero: tuple[Integers, Integers],
     window: Window,
     taps: Floats,
-    room: Floats,
+    scratch: Floats,
     forward: bool,
 ) -> None:
-    """Add inputs times weights to ``room`` (batch, output positions × padded filters).
+    """Add inputs times weights to ``scratch`` (batch, output positions × padded filters).
 
-    If not ``forward``, add inputs times ``room`` to ``taps``, the gradient of the weights.
+    If not ``forward``, add inputs times ``scratch`` to ``taps``, the gradient of the weights.
     """
     stride, wide, across, table = window
     places, counts = nonzero
-    lanes, row = taps.shape[1], room.shape[1]
-    weights, outputs = taps.reshape(-1), room.reshape(-1)
+    lanes, row = taps.shape[1], scratch.shape[1]
+    weights, outputs = taps.reshape(-1), scratch.reshape(-1)
     for b in range(boards.shape[0]):
         for k in range(counts[b]):
             number = boards[b, places[b, k]]

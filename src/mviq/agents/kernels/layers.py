@@ -46,20 +46,20 @@ def forward(
     nonzero: tuple[Integers, Integers],
     window: Window | None,
     network: Network,
-    room: Floats,
+    scratch: Floats,
     outputs: Layers,
 ) -> None:
     """Write the outputs of all layers.
 
-    ``room`` is scratch memory for a convolution; without one, it receives the transposed ``rows``.
+    A convolution works in ``scratch``; without one, it receives the transposed ``rows``.
     """
     weights, biases, rectified = network
     if window is not None:
         y = outputs[0]
-        convolve(rows, nonzero, window, weights[0], biases[0], rectified[0], room, y)
+        convolve(rows, nonzero, window, weights[0], biases[0], rectified[0], scratch, y)
     else:
-        _transpose(rows, room)
-    x = room if window is None else outputs[0]
+        _transpose(rows, scratch)
+    x = scratch if window is None else outputs[0]
     for k in range(int(window is not None), len(weights)):
         _dense(weights[k], biases[k], x, rectified[k], outputs[k])
         x = outputs[k]
@@ -71,7 +71,7 @@ def backward(
     nonzero: tuple[Integers, Integers],
     window: Window | None,
     network: Network,
-    room: Floats,
+    scratch: Floats,
     outputs: Layers,
     slopes: Layers,
     gradients: tuple[Layers, Layers],
@@ -89,9 +89,9 @@ def backward(
             np.dot(slopes[k], outputs[k - 1].T, weight)
             np.dot(weights[k].T, slopes[k], slopes[k - 1])
         elif window is not None:
-            convolution_gradient(rows, nonzero, window, slopes[k], room, weight)
+            convolution_gradient(rows, nonzero, window, slopes[k], scratch, weight)
         else:
-            np.dot(slopes[k], room.T, weight)
+            np.dot(slopes[k], scratch.T, weight)
         total += _sum_of_squares(weight.reshape(-1)) + _sum_of_squares(bias)
     return math.sqrt(total)
 

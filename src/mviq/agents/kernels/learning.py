@@ -22,15 +22,15 @@ def predict(
     nonzero: Nonzero,
     window: Window | None,
     network: Network,
-    room: tuple[Floats, Layers],
+    scratch: tuple[Floats, Layers],
     outcomes: Floats,
     best: NDArray[np.int64],
 ) -> None:
     """Write a network's outcomes (batch, samples, actions) and the greedy actions."""
     if window is not None:
         find_nonzero(rows, *nonzero)
-    forward(rows, nonzero, window, network, *room)
-    last, (batch, samples, count) = room[1][-1], outcomes.shape
+    forward(rows, nonzero, window, network, *scratch)
+    last, (batch, samples, count) = scratch[1][-1], outcomes.shape
     for i in range(batch):
         most = -math.inf
         for a in range(count):
@@ -49,9 +49,9 @@ def update(
     quantiles: int | None,
     numbers: tuple[Numbers, tuple[float, float], tuple[float, float, float, float]],
     target_network: Network,
-    target_room: tuple[Floats, Layers],
+    target_scratch: tuple[Floats, Layers],
     network: Network,
-    room: tuple[Floats, Layers, Layers],
+    scratch: tuple[Floats, Layers, Layers],
     gradients: tuple[Layers, Layers],
     parameters: tuple[Layers, Layers, Layers, Layers, Layers],
 ) -> tuple[float, float, float, float]:
@@ -67,26 +67,26 @@ def update(
     rows, nonzero, actions, transitions = batch
     family, (value_limit, norm_limit), adam_numbers = numbers
     samples = 1 if quantiles is None else quantiles
-    size, count = actions.size, target_room[1][-1].shape[0] // samples
+    size, count = actions.size, target_scratch[1][-1].shape[0] // samples
     for i in range(size):
         if not 0 <= actions[i] < count:
             raise IndexError("an action of the batch is none that the network knows")
     if window is not None:
         find_nonzero(rows, *nonzero)
     asked = rows if family[3] != 0 else rows[:size]
-    forward(asked, nonzero, window, target_network, *target_room)
-    z = target_room[1][-1]
+    forward(asked, nonzero, window, target_network, *target_scratch)
+    z = target_scratch[1][-1]
     bad = _beyond(z, value_limit)
     if bad != 0:
         return bad, 0.0, 0.0, 0.0
     target = np.empty((size, samples), np.float32)
     bellman(family, transitions, actions, z, target)
     s, at_s = rows[size:], (nonzero[0][size:], nonzero[1][size:])
-    forward(s, at_s, window, network, room[0], room[1])
-    loss, mean = _loss(room[1][-1], actions, target, quantiles, room[2][-1])
+    forward(s, at_s, window, network, scratch[0], scratch[1])
+    loss, mean = _loss(scratch[1][-1], actions, target, quantiles, scratch[2][-1])
     if not math.isfinite(loss):
         return 0.0, loss, 0.0, 0.0
-    norm = backward(s, at_s, window, network, *room, gradients)
+    norm = backward(s, at_s, window, network, *scratch, gradients)
     if math.isfinite(norm):
         _adam(min(1.0, norm_limit / (norm + 1e-6)), adam_numbers, *parameters)
     return 0.0, loss, norm, mean

@@ -142,7 +142,7 @@ def _solve(
     start = _start(value, weight, count, q) if weighted else 0.0
     base = 1 + (1 - q) * start
     if weighted and q < 1:
-        base = _smallest_base(value, weight, count, q)
+        base = _largest_base(value, weight, count, q)
     if q == 2:
         return _two(value, weight, count, base, ratio)
     if abs(q - 1) >= 0.25 or base < 0.5:
@@ -211,7 +211,7 @@ def _near_one(
 
 
 @compiled_part
-def _smallest_base(gap: Floats, weight: Floats, count: int, q: float) -> float:
+def _largest_base(gap: Floats, weight: Floats, count: int, q: float) -> float:
     """Return the largest u at which a single action has probability one: it is below the root."""
     base = 0.0
     for i in range(count):
