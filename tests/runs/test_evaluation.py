@@ -1,5 +1,7 @@
 """Evaluation: raw returns of whole episodes, as many steps as they have and no more."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -95,3 +97,10 @@ def test_intervals():
     assert mean == pytest.approx(values.mean())
     half = 1.96 * values.std() / 20
     assert (low, high) == pytest.approx((mean - half, mean + half), abs=0.03)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_return_that_is_no_number_is_not_left_out_of_the_mean(bad):
+    found = return_statistics([Episode(value, 1) for value in (1.0, bad, 2.0)])
+    assert math.isnan(found["mean"])
+    assert (found["low"], found["high"]) == (None, None)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import optuna
 import pytest
 import yaml
 from matplotlib.colors import to_rgba
@@ -36,7 +37,7 @@ from mviq.studies.tuning.results import SearchOutcome, TrialResult
 from mviq.studies.tuning.search import prepare_search, tune
 from mviq.studies.tuning.search_file import Search, search_from
 from mviq.studies.tuning.trial_scores import EvaluationCurve, read_curve
-from mviq.studies.tuning.trials import Trials
+from mviq.studies.tuning.trials import STARTUP, MedianAtRung, Trials
 from small_studies import TINY, wait_until, workers_of, write_study
 
 RATES = {"learning_rate": {"low": 1e-5, "high": "1e-2", "log": True}}
@@ -276,6 +277,20 @@ def test_a_score_that_is_no_number_ends_its_trial(tmp_path):
     assert outcome.trials[0].reason == "its score is nan"
 
 
+def test_a_lucky_evaluation_of_the_first_seed_does_not_protect_a_trial():
+    study = optuna.create_study(direction="maximize", pruner=MedianAtRung())
+    for _ in range(STARTUP):
+        trial = study.ask()
+        for rung in (0, 10):
+            trial.report(100.0, rung)
+        study.tell(trial, 100.0)
+    trial = study.ask()
+    trial.report(150.0, 0)
+    assert not trial.should_prune()
+    trial.report(10.0, 10)
+    assert trial.should_prune()
+
+
 def check_files(outcome):
     made = tuning_files(outcome)
     assert {"tuning.csv", "best.yaml", "slices.png", "slices.svg"} == made.keys()
@@ -445,7 +460,7 @@ def test_a_search_that_is_killed_goes_on(tmp_path, capsys):
 def test_what_it_will_take_is_said_and_nothing_is_written(tmp_path, capsys):
     file = write_search(tmp_path)
     assert main(typed(file, "--dry-run")) == 0
-    assert "left to do: 2 trials, at most 2 runs, 4,000 steps" in capsys.readouterr().out
+    assert "left to do: 2 trials, 2 runs, 4,000 steps" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == [file]
 
 

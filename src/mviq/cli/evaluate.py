@@ -1,7 +1,7 @@
 """``mviq evaluate``: evaluate the agent of a run on new episodes."""
 
 import argparse
-import json
+from math import isfinite, nan
 from typing import TYPE_CHECKING, Any, get_args
 
 from rich.console import Console
@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mviq.cli.common import add_run_argument
+from mviq.storage import json_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,8 +56,9 @@ def open_agent(options: argparse.Namespace) -> "tuple[RunDirectory, Config, Agen
     from mviq.runs.directory import find_run
     from mviq.runs.evaluation import seed_of
 
-    if options.seed is not None and not 0 <= options.seed < SEEDS:
-        raise ValueError(f"--seed must be between 0 and {SEEDS - 1}, got {options.seed}")
+    last = SEEDS - max(getattr(options, "episodes", 1), 1)  # each episode has its own seed
+    if options.seed is not None and not 0 <= options.seed <= last:
+        raise ValueError(f"--seed must be between 0 and {last}, got {options.seed}")
     directory = find_run(options.path)
     config = directory.config()
     check_config(config)
@@ -91,21 +93,26 @@ def run(options: argparse.Namespace) -> int:
             )
     if options.json:
         content = {"env": config.env, "steps": agent.num_timesteps, "seed": seed, **results}
-        print(json.dumps(content, indent=2))
+        print(json_bytes(content, indent=2).decode(), end="")
     else:
         _print_table(config, agent.num_timesteps, results)
     return 0
 
 
 def return_statistics(episodes: "Sequence[Episode]") -> dict[str, Any]:
-    """Return statistics of the returns; the interval of the mean is None for one episode."""
+    """Return statistics of the returns.
+
+    The interval of the mean is None for one episode; if a return is not finite, the mean is NaN.
+    """
     from statistics import median
 
     from mviq.reports.statistics import interval, mean
 
     returns = [episode.total for episode in episodes]
-    number = interval(mean, [[total] for total in returns], method="percentile")
-    known = len(returns) > 1
+    known = all(map(isfinite, returns))
+    finite = [[total] for total in returns] if known else [[nan]]
+    number = interval(mean, finite, method="percentile")
+    known = known and len(returns) > 1
     return {
         "mean": number.estimate,
         "low": number.low if known else None,

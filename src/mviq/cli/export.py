@@ -1,8 +1,8 @@
 """``mviq export``: write the agent of a run to a folder to publish."""
 
 import argparse
-import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from mviq.cli.common import add_run_argument
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     from mviq.runs.building import model_files
     from mviq.runs.evaluation import evaluate
     from mviq.runs.video import film
-    from mviq.storage import check_writable, write_files
+    from mviq.storage import check_writable, json_bytes, write_files
 
     if options.episodes < 1:
         raise ValueError(f"--episodes must be at least 1, got {options.episodes}")
@@ -63,13 +63,14 @@ def run(options: argparse.Namespace) -> int:
     tables = (directory.config_file, directory.evaluations, directory.progress)
     files |= {file.name: file for file in tables}
     contents = {name: file.read_bytes() for name, file in files.items() if file.is_file()}
-    contents["scores.json"] = (json.dumps(scores, indent=1) + "\n").encode()
+    contents["scores.json"] = json_bytes(scores, indent=1)
     contents["README.md"] = card(config, agent.num_timesteps, scores, options.film).encode()
-    written = write_files(contents, out, options.force)
     if options.film:
-        film(agent, config, seed, out / "replay.mp4")
-    names = [path.name for path in written] + ["replay.mp4"] * options.film
-    print(f"{out}: {', '.join(sorted(names))}")
+        with TemporaryDirectory() as place:
+            film(agent, config, seed, Path(place) / "replay.mp4")
+            contents["replay.mp4"] = (Path(place) / "replay.mp4").read_bytes()
+    written = write_files(contents, out, options.force)
+    print(f"{out}: {', '.join(sorted(path.name for path in written))}")
     return 0
 
 

@@ -35,7 +35,7 @@ section that says what to search:
       learning_rate: {low: 1e-5, high: 1e-2, log: true}
       temperature: {choices: [0.01, 0.03, 0.1, 1]}
 
-  mviq study tune cartpole-tune.yaml --dry-run     estimate an upper bound
+  mviq study tune cartpole-tune.yaml --dry-run     estimate the cost
   mviq study tune cartpole-tune.yaml               search or continue
   mviq study tune cartpole-tune.yaml --trials 80   continue, with more trials
   mviq study run studies/cartpole-tune/tuning/best.yaml    confirm the best one
@@ -72,11 +72,11 @@ def run(options: argparse.Namespace, file: Path, directory: StudyDirectory) -> i
 
 def _dry_run(search: Search, directory: StudyDirectory, options: "Options") -> int:
     from mviq.studies.running import check_limits, engine_of
-    from mviq.studies.tuning.search import at_most, prepare_search
+    from mviq.studies.tuning.search import cost_of, prepare_search
 
     with engine_of(options) as engine:
         trials, work = prepare_search(search, directory, options, engine)
-    print(f"left to do: {at_most(trials, work)}")
+    print(f"left to do: {cost_of(trials, work)}")
     check_limits(search.study.budget, work, directory, options)
     return 0
 

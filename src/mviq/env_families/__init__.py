@@ -108,8 +108,8 @@ def family_of(env_id: str) -> EnvFamily:
 def reference_of(env_id: str) -> Reference | None:
     """Return the reference scores of an environment, None if it has none.
 
-    >>> reference_of("ALE/Breakout-v5"), reference_of("CartPole-v1")
+    >>> reference_of("ale_py:ALE/Breakout-v5"), reference_of("CartPole-v1")
     (Reference(random=1.7, human=30.5), None)
     """
-    scores = (family.references.get(family.game(env_id)) for family in FAMILIES)
-    return next((reference for reference in scores if reference is not None), None)
+    family = family_of(env_id)
+    return family.references.get(family.game(env_id.rpartition(":")[2]))

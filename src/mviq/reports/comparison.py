@@ -194,13 +194,14 @@ def _gather_one(study: StudyData, env: str, metric: str, which: Which) -> Enviro
             records[run.label].append(curve)
     if not records:
         return None
-    grid = np.unique(np.concatenate([r.steps for own in records.values() for r in own]))
+    grid, notes = _grid([curve for run, curve in read if run.status != "diverged"]
+                        or [curve for _, curve in read], env)  # fmt: skip
     aligned = {label: align(own, grid=grid) for label, own in records.items()}
-    alive = {label: a for label, a in aligned.items() if not np.isnan(a.curves[..., -1]).all()}
+    alive = _alive(aligned)
     if not alive:
         return None
     together = comparable(alive)
-    notes = [f"{label}: {note}" for label, own in together.items() for note in own.notes]
+    notes += [f"{label}: {note}" for label, own in together.items() for note in own.notes]
     dead = [label for label in aligned if label not in alive]
     notes += [f"{label}: no finite value at the end of {env}" for label in dead]
     seeds = {label: tuple(run.seed for run in runs[label]) for label in together}
@@ -214,10 +215,42 @@ def _gather_one(study: StudyData, env: str, metric: str, which: Which) -> Enviro
         cut_off=tuple(
             f"{run.title} (step {curve.end:,.0f} of {run.steps:,})"
             for run, curve in read
-            if run.status == "finished" and curve.steps.size and curve.end < run.steps
+            if run.status == "finished"
+            and curve.steps.size
+            and curve.end < min(run.steps, run.settings["total_steps"])
         ),
-        longest=float(grid[-1]),
+        longest=max(curve.end for _, curve in read if curve.steps.size),
     )
+
+
+def _grid(curves: Sequence[RunCurve], env: str) -> tuple[Floats, list[str]]:
+    """Return the steps that all curves have, or all steps if they share none at their common end.
+
+    Between its own points a curve keeps the value before, which would count as a late score.
+    """
+    steps = [curve.steps for curve in curves if curve.steps.size]
+    every = np.unique(np.concatenate(steps))
+    common = np.array(sorted(set.intersection(*map(set, steps))))
+    end = min(own[-1] for own in steps)
+    if not common.size or common[-1] < end:
+        return every, []
+    inside = (every <= end).sum()
+    lost = f"{env}: only the {common.size} of {inside} steps that all runs have are compared"
+    grid = np.concatenate([common, every[every > end]])  # ``align`` cuts the rest, and says so
+    return grid, [lost] if common.size < inside else []
+
+
+def _alive(aligned: Mapping[str, Aligned]) -> dict[str, Aligned]:
+    """Return the labels with a score at the last step that they share."""
+    alive = dict(aligned)
+    while alive:
+        end = min(own.steps[-1] for own in alive.values())
+        last = {label: own.curves[..., own.steps <= end] for label, own in alive.items()}
+        scored = [x for x, own in last.items() if own.size and not np.isnan(own[..., -1]).all()]
+        if len(scored) == len(alive):
+            break
+        alive = {label: alive[label] for label in scored}
+    return alive
 
 
 def _planned(aligned: Aligned, seeds: Sequence[int]) -> Floats:

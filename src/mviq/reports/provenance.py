@@ -11,6 +11,7 @@ from mviq.runs.settings import FIELDS
 from mviq.studies.plan import format_value
 
 _OF_THE_RUN = ("env", "seed", "given")
+NOT_BEGUN = "not begun"
 
 
 def settings_by_label(study: StudyData) -> dict[str, list[str]]:
@@ -19,7 +20,9 @@ def settings_by_label(study: StudyData) -> dict[str, list[str]]:
     labels = [[run.settings for run in begun if run.label == label] for label in study.labels]
     names = [name for name in FIELDS if any(name in own for runs in labels for own in runs)]
     return {
-        name: [_all(own[name] for own in runs if name in own) for runs in labels]
+        name: [
+            _all(own[name] for own in runs if name in own) if runs else NOT_BEGUN for runs in labels
+        ]
         for name in names
         if name not in _OF_THE_RUN
     }

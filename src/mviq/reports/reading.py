@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mviq.arrays import Floats
 from mviq.env_families import family_of
 from mviq.reports.labels import labels_of
 from mviq.reports.statistics import RunCurve
@@ -62,12 +63,31 @@ class Run:
     def curve(self, metric: str) -> RunCurve:
         """Return the curve of a score, ``eval`` or ``train``, or of a column of progress.csv."""
         if metric == "eval":
-            return RunCurve(self.env, self.seed, *evaluation_curve(self.directory))
+            steps, values = evaluation_curve(self.directory)
+            return RunCurve(self.env, self.seed, self._due(steps), values)
         column = _TRAINING_RETURN if metric == "train" else metric
         if column not in METRICS:
             known = ", ".join([*SCORES, *METRICS])
             raise ValueError(f"metric must be one of {known}, got {metric!r}")
-        return RunCurve(self.env, self.seed, *progress_curve(self.directory, column))
+        steps, values = progress_curve(self.directory, column)
+        return RunCurve(self.env, self.seed, self._due(steps), values)
+
+    def _due(self, steps: Floats) -> Floats:
+        """Return the steps at which records were due: they are made at the end of a rollout.
+
+        Otherwise runs with other rollouts would have no step in common.
+        """
+        names = ("train_every", "n_envs", "eval_every", "log_every", "total_steps")
+        if not all(name in self.settings for name in names):
+            return steps
+        each, envs, *periods, total = (int(self.settings[name]) for name in names)
+        due = np.minimum(steps, total)
+        for period in periods:
+            late = steps % period if period else np.inf
+            due = np.where(
+                (late < each * envs) & (steps < min(self.steps, total)), steps - late, due
+            )
+        return due if (np.diff(due) > 0).all() else steps
 
     def whole_curve(self, metric: str) -> RunCurve:
         """Return the curve; that of a diverged run keeps its last value until ``total_steps``.
@@ -77,9 +97,11 @@ class Run:
         curve = self.curve(metric)
         if self.status != "diverged" or curve.steps.size == 0:
             return curve
-        end = float(self.settings["total_steps"])
-        steps, values = np.append(curve.steps, end), np.append(curve.values, curve.values[-1])
-        return curve if curve.end >= end else RunCurve(self.env, self.seed, steps, values)
+        end, known = float(self.settings["total_steps"]), curve.values[~np.isnan(curve.values)]
+        if curve.end >= end or not known.size:
+            return curve
+        steps, values = np.append(curve.steps, end), np.append(curve.values, known[-1])
+        return RunCurve(self.env, self.seed, steps, values)
 
 
 @dataclass(frozen=True)
@@ -98,8 +120,9 @@ class StudyData:
     seeds = property(lambda self: tuple(sorted({run.seed for run in self.runs})))
 
     def returns_of(self, env: str) -> tuple[float, float]:
-        """Return the lower and upper bound of the return in an environment."""
-        return self.returns.get(env, family_of(env).returns)
+        """Return the bounds of the return in an environment; a wrapper may change its returns."""
+        wrapped = any(run.settings.get("wrappers") for run in self.runs if run.env == env)
+        return self.returns.get(env, (-np.inf, np.inf) if wrapped else family_of(env).returns)
 
     def select(self, label: str, env: str) -> tuple[Run, ...]:
         """Return the runs of one label in one environment."""

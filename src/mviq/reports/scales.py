@@ -22,7 +22,7 @@ class Scale:
     has_target: bool
     """Whether 1 is a published target, which the optimality gap needs."""
     bounds: tuple[float, float]
-    """The lower and upper bound of an average of scores on this scale."""
+    """The lower and upper bound of any average of scores on this scale."""
 
     def apply(self, scores: Floats) -> Floats:
         """Return scores ``(…, runs, environments)`` on the scale."""
@@ -46,8 +46,8 @@ def scale_of(
     possible = np.array(returns).reshape(-1, 2)
 
     def scale(unit: str, why: str, low: Floats, high: Floats, target: bool = False) -> Scale:
-        ends = ((possible.T - low) / (high - low)).mean(axis=1) if envs else (-np.inf, np.inf)
-        return Scale(unit, why, low, high, target, (float(ends[0]), float(ends[1])))
+        ends = (possible.T - low) / (high - low) if envs else np.array([[-np.inf], [np.inf]])
+        return Scale(unit, why, low, high, target, (float(ends[0].min()), float(ends[1].max())))
 
     references = [reference for env in envs if (reference := reference_of(env)) is not None]
     if references and len(references) == len(envs):

@@ -25,7 +25,7 @@ class StabilityRow:
     solved: float
     """The mean return at which the environment counts as solved."""
     runs: int
-    """Number of finished or diverged runs, including those whose curve is incomplete."""
+    """Number of runs that are included, with those whose curve is incomplete."""
     diverged: int
     late: Interval
     """Mean return of the evaluations in the second half of the run."""
@@ -77,7 +77,8 @@ def _row(
     late = curves[:, steps > steps[-1] / 2]
     seed = comparison.choices.seed
     worst = [worst_after_success(curve, solved) for curve in curves]
-    ended = [run for run in comparison.study.select(label, environment.env) if counts(run)]
+    which = comparison.choices.which
+    ended = [run for run in comparison.study.select(label, environment.env) if counts(run, which)]
     return StabilityRow(
         env=environment.env,
         label=label,

@@ -12,7 +12,7 @@ from mviq.reports.numbers import shown, with_interval
 from mviq.reports.statistics import Interval, interval, mean
 from mviq.reports.tuning_drawing import importance_figure, slices, surface
 from mviq.reports.tuning_scores import unit_of
-from mviq.studies.definition import study_yaml
+from mviq.studies.definition import Budget, study_yaml
 from mviq.studies.plan import expand, format_value
 from mviq.studies.tuning.results import SearchOutcome, TrialResult
 
@@ -111,5 +111,6 @@ def confirmation(outcome: SearchOutcome) -> str:
         baseline=UNTUNED if differ else None,
         entries=tuned.entries + plain.entries * differ,
         seeds=tuple(range(first, first + count)),
+        budget=Budget(),
     )
     return study_yaml(study)

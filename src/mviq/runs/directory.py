@@ -1,5 +1,6 @@
 """The directory of a run: its files, its lock and its result."""
 
+import errno
 import json
 import os
 import platform
@@ -79,6 +80,10 @@ class LockedDirectory:
                 return False
         except BusyError:
             return True
+        except OSError as error:
+            if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+                return False  # whoever can only read cannot find out
+            raise
 
     def check_idle(self) -> None:
         """Raise ``BusyError`` if another process holds the lock."""

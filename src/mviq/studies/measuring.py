@@ -57,10 +57,18 @@ class Meter(Reporter):
     def __init__(self, warm_up: int) -> None:
         self._warm_up, self._first, self._began = warm_up, 0, 0.0
         self.started, self.step = 0.0, 0.0
+        self._last = 0, 0.0
+
+    @property
+    def so_far(self) -> float:
+        """The seconds per step of a run that ended by itself, diverged or by a callback."""
+        step, now = self._last
+        return (now - self.started) / step if step else 0.0
 
     def update(self, step: int, mean_return: float | None) -> None:
         """Start the clock after the warm-up, and stop the run when it was long enough."""
         now = time.perf_counter()
+        self._last = step, now
         self.started = self.started or now
         if self._first < self._warm_up:
             self._first, self._began = step, now
@@ -87,10 +95,10 @@ def measure(config: Config, root: Path) -> Measured:
     evaluation_step, model = _evaluation(short, root / "model.zip")
     return Measured(
         start=meter.started - began,
-        step=meter.step,
+        step=meter.step or meter.so_far,
         evaluation_step=evaluation_step,
         memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB,
-        transition=replay // saved_step(run),
+        transition=replay // max(saved_step(run), 1),
         checkpoint=_size(run.checkpoints) - replay,
         model=model,
     )

@@ -69,7 +69,7 @@ def check_runs(runs: Iterable[PlannedRun], here: bool = True) -> None:
         config = config_of(run) if here else replace(config_of(run), device="cpu")
         places = (config.env, config.network, config.observation_bounds, config.device)
         places += tuple(getattr(config, f.name) for f in fields(config) if f.metadata["optional"])
-        kind = (*places, config.protocol, config.backend, config.track)
+        kind = (*places, config.n_steps, config.protocol, config.backend, config.track)
         if kind in checked:
             continue
         checked.add(kind)

@@ -106,7 +106,8 @@ class Scheduler:
                 return True
             except EngineLost as error:
                 place = self._directory.path
-                how = f"'mviq study run {place}' continues, with this engine or another"
+                verb = "tune" if self._directory.is_search else "run"
+                how = f"'mviq study {verb} {place}' continues, with this engine or another"
                 self._board.say(f"{error}; the runs are kept as their checkpoints are: {how}")
                 return False
             except BaseException:  # a bug of ours: leave no process behind

@@ -15,7 +15,7 @@ from mviq.messages import counted
 from mviq.progress import duration
 from mviq.reports.method import method
 from mviq.reports.numbers import UNKNOWN, brackets, shown
-from mviq.reports.provenance import hardware, run_times, settings_by_label, systems
+from mviq.reports.provenance import NOT_BEGUN, hardware, run_times, settings_by_label, systems
 from mviq.reports.report import Report
 from mviq.reports.stability import StabilityRow
 from mviq.reports.statistics import Interval
@@ -69,6 +69,7 @@ def embedded(content: Any) -> str:
 def _context(report: Report) -> dict[str, Any]:
     comparison, study = report.comparison, report.comparison.study
     names, settings = report.summary.columns, settings_by_label(study)
+    known = {name: set(own) - {NOT_BEGUN} for name, own in settings.items()}
     return {
         "study": study,
         "facts": _facts(report),
@@ -87,8 +88,8 @@ def _context(report: Report) -> dict[str, Any]:
         "diagnostics": report.diagnostics,
         "problems": [run for run in study.runs if run.status != "finished"],
         "notes": comparison.notes,
-        "common": {name: own[0] for name, own in settings.items() if len(set(own)) == 1},
-        "differing": {name: own for name, own in settings.items() if len(set(own)) > 1},
+        "common": {name: next(iter(own)) for name, own in known.items() if len(own) == 1},
+        "differing": {name: own for name, own in settings.items() if len(known[name]) > 1},
         "system": systems(study),
         "hardware": hardware(study),
         "times": run_times(study),

@@ -28,7 +28,7 @@
   }
 
   const scale = (low, high, from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
-  const extent = (values) => [Math.min(...values), Math.max(...values)];
+  const extent = (values) => values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
 
   // Round numbers between two ends, about so many.
   function ticks(low, high, count) {
@@ -38,6 +38,12 @@
     const first = Math.ceil(low / step - 1e-9);
     const last = Math.floor(high / step + 1e-9);
     return Array.from({ length: Math.max(last - first + 1, 0) }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+  }
+
+  // With as many digits as neighbouring ticks need to differ.
+  function asTick(values) {
+    const digits = values.length > 1 ? Math.max(0, -Math.floor(Math.log10(values[1] - values[0]) + 1e-9)) : 3;
+    return (value) => value.toLocaleString("en", { maximumFractionDigits: digits }).replace("-", "−");
   }
 
   const number = (series, i) => {
@@ -130,7 +136,7 @@
     const steps = panel.xTitle === "agent steps";
     const [low, high] = panel.range;
     const heights = ticks(low, high, element.clientHeight / 42);
-    const box = { left: 12 + widest(heights.map(short)), right: element.clientWidth - 14, top: 8, bottom: element.clientHeight - 44 };
+    const box = { left: 12 + widest(heights.map(asTick(heights))), right: element.clientWidth - 14, top: 8, bottom: element.clientHeight - 44 };
     const [first, last] = extent(panel.series.flatMap((series) => series.x));
     const x = first === last ? scale(first - 1, first + 1, box.left, box.right) : scale(first, last, box.left, box.right);
     const y = scale(low, high, box.bottom, box.top);
@@ -139,8 +145,8 @@
     listen(element, area, (px, py) => underPointer(element, shown, box, x, y, px, py, steps ? thousands : short));
     return [
       ...heights.map((value) => level(y(value), box, "grid")),
-      ...heights.map((value) => svg("text", { class: "tick y", x: box.left - 7, y: y(value) + 4, "text-anchor": "end", "data-value": value }, short(value))),
-      ...below(box, x, widths, steps ? compact : short, panel.xTitle),
+      ...heights.map((value) => svg("text", { class: "tick y", x: box.left - 7, y: y(value) + 4, "text-anchor": "end", "data-value": value }, asTick(heights)(value))),
+      ...below(box, x, widths, steps ? compact : asTick(widths), panel.xTitle),
       inside(box, ...shown.map((series) => curve(series, x, y))), area,
     ];
   }
@@ -192,7 +198,7 @@
 
   function intervals(element, panel, shown) {
     const { box, x, grid, values } = rowsAxis(element, panel, element.clientHeight, spread(panel));
-    return [...grid, ...below(box, x, values, short, panel.xTitle), inside(box, ...shown.flatMap((series, place) => {
+    return [...grid, ...below(box, x, values, asTick(values), panel.xTitle), inside(box, ...shown.flatMap((series, place) => {
       const top = box.top + place * TALL.intervals;
       const dot = known(series.y[0]) ? [svg("circle", { class: "dot", cx: x(series.y[0]), cy: top + 27, r: 5 })] : [];
       return [svg("text", { class: "name", x: box.left + 2, y: top + 14 }, look(series.label).short),
@@ -219,7 +225,7 @@
       }
       top += TALL.group - 20;
     }
-    return [...grid, ...below(box, x, values, short, panel.yTitle), inside(box, ...drawn)];
+    return [...grid, ...below(box, x, values, asTick(values), panel.yTitle), inside(box, ...drawn)];
   }
 
   const height = {

@@ -56,8 +56,14 @@ def summarise(
     interquartile mean 0.7 2
     """
     chosen = [name for name in AGGREGATES if normalised or name != "optimality gap"]
+    gap = {**options, "bounds": (0.0, np.inf)}
     return tuple(
-        _row(algorithm, name, array, interval(AGGREGATES[name], array, **options))
+        _row(
+            algorithm,
+            name,
+            array,
+            interval(AGGREGATES[name], array, **gap if name == "optimality gap" else options),
+        )
         for algorithm, array in _checked(scores).items()
         for name in chosen
     )

@@ -28,7 +28,7 @@ def tune(
     """Run what is left of a search; raise ``ValueError`` before any run starts if it is invalid."""
     trials, work = prepare_search(search, directory, options, engine)
     if work.estimate is not None:
-        options.say(at_most(trials, work))
+        options.say(cost_of(trials, work))
     check_limits(search.study.budget, work, directory, options)
     at_once = engine.room(work.tasks) if work.tasks else 0
     memory = max((task.memory for task in work.tasks), default=0)
@@ -40,9 +40,9 @@ def tune(
         return state.outcome(stopped)
 
 
-def at_most(trials: int, work: Work) -> str:
+def cost_of(trials: int, work: Work) -> str:
     """Describe the cost of trials."""
-    return f"{counted(trials, 'trial')}, at most {work}; less where trials are pruned"
+    return f"{counted(trials, 'trial')}, {work}; less where trials are pruned"
 
 
 def prepare_search(

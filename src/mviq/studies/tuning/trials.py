@@ -7,6 +7,7 @@ a single process, the one that holds the lock of the study's directory.
 import json
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -169,4 +170,20 @@ def _sampler(search: Search, place: int) -> optuna.samplers.BaseSampler:
 def _pruner(search: Search) -> optuna.pruners.BasePruner:
     if search.pruner == "none":
         return optuna.pruners.NopPruner()
-    return optuna.pruners.MedianPruner(n_startup_trials=STARTUP)
+    return MedianAtRung()
+
+
+class MedianAtRung(optuna.pruners.BasePruner):
+    """Prunes a trial whose last score is below the median of finished trials at the same rung.
+
+    Optuna's ``MedianPruner`` takes the best score of a trial at any rung, so that one lucky
+    evaluation of the first seed would protect it for ever.
+    """
+
+    def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
+        ended = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        rung = trial.last_step
+        others = [t.intermediate_values[rung] for t in ended if rung in t.intermediate_values]
+        if rung is None or len(ended) < STARTUP or not others:
+            return False
+        return not trial.intermediate_values[rung] >= median(others)
