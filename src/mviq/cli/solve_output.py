@@ -155,7 +155,7 @@ def _summary(job: Job) -> dict[str, Any]:
     described = {"text": options.problem, "name": mdp.name, "states": mdp.states}
     described |= {"actions": mdp.actions, "discount": mdp.discount}
     settings = {"tolerance": options.tolerance, "max_iterations": options.max_iterations}
-    settings |= {"noise": options.noise, "seed": options.seed}
+    settings |= {"noise": options.noise, "noise_kind": options.noise_kind, "seed": options.seed}
     runs = {
         label: {
             "algorithm": asdict(job.algorithms[label]),

@@ -124,15 +124,22 @@ def grid_world(
     return _walk(blocked, slip, discount)
 
 
+MOST_TRIES = 10_000  # to draw walls that leave a way
+
+
 def _walls_with_a_way(
     rng: np.random.Generator, rows: int, columns: int, walls: float
 ) -> NDArray[np.bool_]:
-    while True:
+    for _ in range(MOST_TRIES):
         blocked = rng.random((rows, columns)) < walls
         blocked[0, 0] = blocked[-1, -1] = False
         regions, _ = ndimage.label(~blocked)
         if regions[0, 0] == regions[-1, -1]:
             return blocked
+    raise ValueError(
+        f"walls must be below {walls:g} on a grid of {rows} rows and {columns} columns: none of "
+        f"{MOST_TRIES} had a way to the goal"
+    )
 
 
 def _walk(blocked: NDArray[np.bool_], slip: float, discount: float) -> MDP:

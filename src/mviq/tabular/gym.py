@@ -29,7 +29,8 @@ def from_gym(
     made = _make(environment, options) if isinstance(environment, str) else environment
     name = made.spec.id if made.spec is not None else type(made.unwrapped).__name__
     table = _table(made, name)
-    moves, terminal = _moves(table)
+    starts = np.asarray(getattr(made.unwrapped, "initial_state_distrib", np.zeros(len(table)))) > 0
+    moves, terminal = _moves(table, starts)
     states, actions = len(terminal), len(table[0])
     source = moves["state"] * actions + moves["action"]
     shape = (states * actions, states)
@@ -67,7 +68,7 @@ def _table(environment: gymnasium.Env[Any, Any], name: str) -> TransitionTable:
     return cast(TransitionTable, table)
 
 
-def _moves(table: TransitionTable) -> tuple[Array, NDArray[np.bool_]]:
+def _moves(table: TransitionTable, starts: NDArray[np.bool_]) -> tuple[Array, NDArray[np.bool_]]:
     """Return the transitions out of non-terminal states, and which states are terminal."""
     fields = [("state", int), ("action", int), ("probability", float), ("next", int)]
     fields += [("reward", float), ("ends", bool)]
@@ -81,8 +82,12 @@ def _moves(table: TransitionTable) -> tuple[Array, NDArray[np.bool_]]:
         dtype=fields,
     )
     ends_here = np.isin(np.arange(len(table)), moves["next"][moves["ends"]])
-    inside = moves[~ends_here[moves["state"]]]
-    passed_through = np.isin(np.arange(len(table)), inside["next"][~inside["ends"]])
+    passed_through, before = starts, None
+    while before is None or (passed_through != before).any():
+        before = passed_through
+        inside = moves[(~ends_here | passed_through)[moves["state"]]]
+        reached = np.isin(np.arange(len(table)), inside["next"][~inside["ends"]])
+        passed_through = before | reached
     if not (ends_here & passed_through).any():
         return inside, ends_here
     moves["next"][moves["ends"] & passed_through[moves["next"]]] = len(table)

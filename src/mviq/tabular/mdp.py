@@ -173,7 +173,7 @@ def _matrix(transitions: Any) -> tuple[sparse.csr_array, int, int]:
 def _expected_rewards(
     rewards: ArrayLike, matrix: sparse.csr_array, shape: tuple[int, int]
 ) -> Floats:
-    given = np.array(rewards, dtype=np.float64)
+    given = np.array(rewards, dtype=np.float64, order="C")
     if given.shape == (*shape, shape[0]):
         rows = matrix.multiply(given.reshape(matrix.shape))
         return np.asarray(rows.sum(axis=1)).reshape(shape)

@@ -70,6 +70,8 @@ def _mdp(fields: dict[str, Any]) -> MDP:
     ends, data = fields["row_ends"], np.asarray(fields["probabilities"], dtype=np.float64)
     if ends.size != rewards.size + 1 or (np.diff(ends) < 0).any() or ends[-1] != data.size:
         raise ValueError("row_ends must grow from 0 to the number of probabilities")
+    if np.asarray(fields["next_states"]).dtype.kind not in "iu":
+        raise ValueError(f"next_states must be integers, got {fields['next_states'].dtype}")
     matrix = sparse.csr_array(
         (data, fields["next_states"], ends), shape=(rewards.size, rewards.shape[0])
     )

@@ -1,9 +1,10 @@
 """The solver: a generator of iterations that can be watched, stopped and resumed."""
 
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from mviq.choices import MAX_ITERATIONS, TOLERANCE, NoiseKind
 from mviq.tabular.algorithms import Algorithm
 from mviq.tabular.history import Diagnostics, Record
 from mviq.tabular.mdp import MDP
-from mviq.tabular.status import Moment, State, Status, begin
+from mviq.tabular.status import Moment, State, Status, Verdict, begin
 from mviq.tabular.sweep import improved_chunks, sweep
 
 
@@ -32,6 +33,13 @@ class Noise:
     """``gaussian``; ``heavy-tailed``: Student's t with two degrees of freedom; ``outliers``: one
     error in a hundred is ten times as large, the others are zero; ``constant``: the same errors in
     every iteration."""
+
+    def __post_init__(self) -> None:
+        """Raise ``ValueError`` for an unknown kind or a negative scale."""
+        if self.kind not in get_args(NoiseKind):
+            raise ValueError(f"kind must be one of {get_args(NoiseKind)}, got {self.kind!r}")
+        if not 0 <= self.scale < math.inf:
+            raise ValueError(f"scale must be a finite number ≥ 0, got {self.scale!r}")
 
     def draw(self, iteration: int, shape: tuple[int, ...]) -> Tensor:
         """Return the errors of an iteration, which do not depend on earlier calls."""
@@ -70,7 +78,9 @@ def iterate(
         raise ValueError(f"tolerance must be ≥ 0, got {tolerance!r}")
     if recentre and mdp.terminal.any():
         raise ValueError("recentre needs an MDP without terminal states")
-    state = begin(mdp, algorithm) if state is None else state
+    state = (
+        begin(mdp, algorithm) if state is None else replace(state, verdict=Verdict(Status.RUNNING))
+    )
     while state.verdict.status is Status.RUNNING:
         iteration = state.iteration + 1
         step = sweep(mdp, algorithm, state.q_values, state.prior)
@@ -80,8 +90,13 @@ def iterate(
         if recentre:
             step.q_values.add_(_offset(*step.change, mdp.discount))
         mark = Moment(iteration, step.residual, step.q_values)
-        watch, verdict = state.watch.look(mark, tolerance, step.scale, noisy=noise is not None)
         prior = state.prior if step.policy is None else step.policy
+        moved = 0.0
+        if step.policy is not None and state.prior is not None:
+            moved = float((step.policy - state.prior).abs().max())
+        watch, verdict = state.watch.look(
+            mark, tolerance, step.scale, moved=moved, noisy=noise is not None
+        )
         state = State(iteration, step.q_values, prior, step.residual, verdict, watch)
         yield state
 

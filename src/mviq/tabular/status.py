@@ -66,20 +66,22 @@ class Watch:
     anchor: Moment
 
     def look(
-        self, now: Moment, tolerance: float, scale: float, *, noisy: bool
+        self, now: Moment, tolerance: float, scale: float, *, moved: float = 0.0, noisy: bool
     ) -> tuple["Watch", Verdict]:
         """Return the watch after one more iteration, and the verdict on that iteration.
 
-        Noise keeps an iteration moving, so a noisy one is not tested for cycles and stalls.
+        ``moved`` is the largest change of a probability of a moving prior: values can stand still
+        before it does.
+        Noise keeps an iteration moving, so a noisy one can only diverge.
         """
         if not (math.isfinite(now.residual) and now.residual <= _RUNAWAY * self.worth):
             return self, Verdict(Status.DIVERGED, f"residual {now.residual:.3g} and growing")
-        if now.residual <= max(tolerance, ROUNDING * scale):
-            return self, Verdict(Status.CONVERGED, f"residual {now.residual:.3g}")
-        best = now if now.residual < self.best.residual else self.best
-        watch = replace(self, best=best)
         if noisy:
-            return replace(watch, best=now), _GO_ON
+            return replace(self, best=now), _GO_ON
+        if now.residual <= max(tolerance, ROUNDING * scale):
+            at_rest = Verdict(Status.CONVERGED, f"residual {now.residual:.3g}")
+            return self, at_rest if moved <= max(tolerance, ROUNDING) else _GO_ON
+        watch = replace(self, best=now if now.residual < self.best.residual else self.best)
         verdict = watch._recurrence(now, scale) or watch._stall(now) or _GO_ON
         due = now.iteration >= 2 * self.anchor.iteration
         return replace(watch, anchor=now) if due else watch, verdict
@@ -101,7 +103,8 @@ class Watch:
             return None
         lowest = f"residual never below {self.best.residual:.3g}, seen at {self.best.iteration}"
         if self.best.distance(now.q_values) > 0.5 * waited * self.best.residual:
-            return Verdict(Status.DIVERGED, f"steady drift: {lowest}")
+            large = now.q_values[now.q_values.isfinite()].abs().max() > 2 * self.worth
+            return Verdict(Status.DIVERGED, f"steady drift: {lowest}") if large else None
         return Verdict(Status.CYCLING, f"no fixed period: {lowest}")
 
 
@@ -133,7 +136,7 @@ def begin(
     first = torch.zeros(can.shape, dtype=torch.float64) if q_values is None else q_values.double()
     if first.shape != can.shape:
         raise ValueError(f"q_values must have shape {tuple(can.shape)}, got {tuple(first.shape)}")
-    first = torch.where(can, first, -torch.inf)
+    first = torch.where(can, first, -torch.inf).contiguous()
     first[torch.from_numpy(mdp.terminal)] = 0.0
     if isinstance(algorithm, ExplicitKL) and prior is None:
         prior = can / can.sum(-1, keepdim=True).double()

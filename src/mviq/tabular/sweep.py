@@ -46,7 +46,7 @@ def sweep(mdp: MDP, algorithm: Algorithm, q_values: Tensor, prior: Tensor | None
     terminal = torch.from_numpy(mdp.terminal) if mdp.terminal.any() else None
     moving = isinstance(algorithm, ExplicitKL) and algorithm.prior == "moving"
     policy = torch.empty_like(q_values) if moving else None
-    result, values = torch.empty_like(q_values), q_values.new_empty(mdp.states)
+    result, values = q_values.new_empty(q_values.shape), q_values.new_empty(mdp.states)
     for rows, step in improved_chunks(algorithm, q_values, prior):
         values[rows] = step.value
         if step.bonus is None:

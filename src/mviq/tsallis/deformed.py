@@ -162,6 +162,12 @@ def _exp_q_slope_in_q(x: Tensor, q: Tensor, result: Tensor) -> Tensor:
     return -_exp_q_slope(x, q, result) * log_q_slope(inside, q)
 
 
+def _xlog_q_slope(x: Tensor, q: Tensor, result: Tensor) -> Tensor:
+    log = _elementwise(_LOG_Q, x, q)
+    # The first form is defined at q = ∞, the second at x = 0 for q < 1.
+    return torch.where(q > 1, log + x.pow(q - 1), q * log + 1)
+
+
 def _xlog_q_slope_in_q(x: Tensor, q: Tensor, result: Tensor) -> Tensor:
     inside = torch.where(x > 0, x, 1.0)
     return torch.where(x > 0, inside * log_q_slope(inside, q), 0.0)
@@ -171,7 +177,7 @@ _LOG_Q = _Rule(_log_q, lambda x, q, _: x.pow(q - 2), lambda x, q, _: log_q_slope
 _EXP_Q = _Rule(_exp_q, _exp_q_slope, _exp_q_slope_in_q)
 _XLOG_Q = _Rule(
     lambda x, q: torch.where(x > 0, x * _log_q(x, q), 0.0),
-    lambda x, q, _: _elementwise(_LOG_Q, x, q) + x.pow(q - 1),
+    _xlog_q_slope,
     _xlog_q_slope_in_q,
 )
 
@@ -222,7 +228,8 @@ class _BothWays(_Backwards):
 
 
 def _product(grad: Tensor, slope: Tensor) -> Tensor:
-    return torch.where(slope == 0, 0.0, grad * slope)  # not NaN for an infinite gradient
+    nothing = (slope == 0) | ((grad == 0) & slope.isinf())  # 0 · ∞ is 0 here, not NaN
+    return torch.where(nothing, 0.0, grad * slope)
 
 
 def refuse_nested_forward_mode() -> None:

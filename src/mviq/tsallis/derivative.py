@@ -5,7 +5,7 @@ With ratio ρ = π/μ, slope w = μ ρ^(2−q) on the support and 0 off it, and 
     dψ = Σ share (dz − ∂_q ln_q ρ dq) + Σ ρ dμ/Σw
     dπ = w (dz − ∂_q ln_q ρ dq − dψ) + ρ dμ.
 
-At q = ∞ the policy is piecewise constant and ψ = max z.
+At q = ∞ the policy is piecewise constant in z, proportional to μ where z is largest, and ψ = max z.
 """
 
 import math
@@ -49,7 +49,9 @@ class _SolutionOfValues(Function):
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         (policy,), (q, temperature) = ctx.saved_tensors, ctx.numbers
         if policy.device.type == "cpu" and not torch.is_grad_enabled():
-            actions, grad_values = policy.shape[-1], torch.empty_like(policy)
+            # The kernel writes into its rows: as_array would copy one that is not contiguous.
+            grad_values = torch.empty_like(policy, memory_format=torch.contiguous_format)
+            actions = policy.shape[-1]
             rows = as_array(policy, actions)
             kernels.pull_back_rows(
                 rows[:0] if grads[0] is None else as_array(grads[0], actions),
@@ -116,7 +118,7 @@ class SolutionOfAll(Function):
         share, grain = pull_back(None, torch.ones_like(move[..., 0]), at.ratio, at.prior, at.q)
         push_psi = (share * torch.where(at.ratio > 0, move, 0.0)).sum(-1)
         if grain is not None and prior[0] is not None:
-            added = torch.where(at.q == math.inf, 0.0, at.ratio * prior[0])
+            added = at.ratio * prior[0]
             push = push + added - share * added.sum(-1, keepdim=True)
             push_psi = push_psi + (grain * prior[0]).sum(-1)
         return push, push_psi, None
@@ -191,7 +193,7 @@ def pull_back(
 ) -> tuple[Tensor, Tensor | None]:
     """Return the gradients with respect to z and to the prior."""
     q, greedy = _without_infinity(q, ratio)
-    grad = torch.zeros_like(ratio) if grad_policy is None else grad_policy.masked_fill(greedy, 0.0)
+    given = torch.zeros_like(ratio) if grad_policy is None else grad_policy
     outer = ratio.new_zeros(()) if grad_psi is None else grad_psi.unsqueeze(-1)
     inside = ratio > 0 if prior is None else (ratio > 0) & (prior > 0)
     base = torch.where(inside, ratio, 1.0)
@@ -199,7 +201,8 @@ def pull_back(
     # One slope may exceed the others by more than the floating-point precision. Shifting the
     # gradient or scaling the slopes changes nothing: take both relative to the steepest action.
     steepest = torch.where(inside, (2 - q) * base.log(), -math.inf).argmax(-1, keepdim=True)
-    grad = grad - grad.gather(-1, steepest).detach()
+    given = given - given.gather(-1, steepest).detach()
+    grad = given.masked_fill(greedy, 0.0)  # at q = ∞ π does not depend on z, but on the prior
     relative = weight * (base / base.gather(-1, steepest).detach()).pow(2 - q)
     share = relative / relative.sum(-1, keepdim=True)
     slope = weight * base.pow(2 - q).clamp(max=torch.finfo(base.dtype).max)
@@ -208,9 +211,9 @@ def pull_back(
     grad_z = pulled - share * (pulled.sum(-1, keepdim=True) - outer)
     if prior is None:
         return grad_z, None
-    mean = (share * supported).sum(-1, keepdim=True)
-    grain = torch.where(ratio > 0, grad - mean + outer / slope.sum(-1, keepdim=True), 0.0)
-    return grad_z, ratio * grain
+    mean = (share * torch.where(inside, given, 0.0)).sum(-1, keepdim=True)
+    of_psi = (outer / slope.sum(-1, keepdim=True)).masked_fill(greedy, 0.0)  # ψ = max z
+    return grad_z, ratio * torch.where(ratio > 0, given - mean + of_psi, 0.0)
 
 
 def _without_infinity(q: Scalar, like: Tensor) -> tuple[Scalar, Tensor]:

@@ -13,7 +13,7 @@ from mviq.tsallis.checks import (
     check_same_actions,
     wide_dtype,
 )
-from mviq.tsallis.deformed import log_q_physics, xlog_q
+from mviq.tsallis.deformed import log_q, log_q_physics, xlog_q
 from mviq.tsallis.exact import as_array, is_transformed
 
 
@@ -64,8 +64,12 @@ def divergence(policy: Tensor, prior: Tensor, q: Scalar) -> Tensor:
     policy, prior = (x.to(wide_dtype(x)) for x in (policy, prior))
     possible = prior > 0
     weight = torch.where(possible, prior, 1.0)
-    # μ x ln_q x at the ratio x = π/μ; at q = ∞ it is ∞ where x > 1, so D_∞ is 0 only for π = μ.
-    summand = weight * xlog_q(policy / weight, index)
+    # π ln_q x = μ x ln_q x at the ratio x = π/μ: the first form does not overflow where x is large,
+    # the second has a derivative at 0. At q = ∞ both are ∞ where x > 1, so D_∞ is 0 only for π = μ.
+    ratio = policy / torch.where(policy > 0, weight, weight.detach())  # whose slope is 0 · ∞ at 0
+    large = ratio > 1
+    above = policy * log_q(torch.where(large, ratio, 1.0), index)
+    summand = torch.where(large, above, weight * xlog_q(torch.where(large, 1.0, ratio), index))
     impossible = torch.where(policy > 0, math.inf, 0.0).to(summand.dtype)
     return torch.where(possible, summand, impossible).sum(-1).to(dtype)
 
@@ -91,6 +95,7 @@ def munchausen_residual(policy: Tensor, previous: Tensor, q: Scalar, floor: floa
     index = over_actions(q)
     # (1 − π^(q−1)) = −(q−1) ln_q π and (π_k^(1−q) − 1)/(q−1) is the negative physics logarithm.
     floored = log_q_physics(previous.clamp(min=floor), index)
+    floored = torch.where(policy > 0, floored, 0.0)  # it may be infinite
     return ((q - 1) * (xlog_q(policy, index) * floored).sum(-1)).to(dtype)
 
 

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from mviq import tsallis
 from mviq.paper.theorems.samples import draw_values
-from mviq.paper.theorems.statement import Statement, excess, worst
+from mviq.paper.theorems.statement import Statement, excess, largest, worst
 
 
 def _threshold(z: Tensor, offset: float) -> tuple[Tensor, Tensor]:
@@ -50,7 +50,7 @@ def theorem_2_error() -> Statement:
         "the policy",
         convention="ours",
         where="four actions, values from N(0, 1); support: six actions, N(0, 0.3²)",
-        printed_residual=max(error.values()),
+        printed_residual=largest(*error.values()),
         only_for="q = 2, where it is exact",
         evidence="largest error "
         + ", ".join(f"{e:.2f} at q = {q:g}" for q, e in error.items())
@@ -83,7 +83,7 @@ def theorem_2_main_rule() -> Statement:
         claim="K(s) holds the actions with 1 + i z_(i) > Σ_{j≤i} z_(j), for every q",
         convention="ours",
         where="four actions, values from N(0, 1)",
-        printed_residual=max(shares.values()),
+        printed_residual=largest(*shares.values()),
         only_for="q ≤ 2",
         evidence="all probabilities are 0 in "
         + ", ".join(f"{share:.0%} of draws at q = {q:g}" for q, share in shares.items()),

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from mviq import tsallis
 from mviq.paper.theorems.samples import draw_policies, draw_values
-from mviq.paper.theorems.statement import Statement, excess, relative, worst
+from mviq.paper.theorems.statement import Statement, excess, largest, relative, worst
 
 _STEPS = 5
 
@@ -78,18 +78,18 @@ def optimality_conditions() -> Statement:
         errors.append(torch.where(inside, rest, 0.0))
         multipliers.append(rest[~inside] if bool((~inside).any()) else values.new_zeros(1))
     smallest = min(float(multiplier.min()) for multiplier in multipliers)
-    largest = max(float(multiplier.max()) for multiplier in multipliers)
+    highest = max(float(multiplier.max()) for multiplier in multipliers)
     return Statement(
         reference="Appendix D",
         claim="π = μ exp_q(Q/q − ψ) with ψ = (V + 1 − Σ π(π/μ)^(q−1))/q; the multipliers λ of "
         "π ≥ 0 are ≤ 0",
         convention="ours",
         where="q = 0.5, 1.5, 2, 3, one state, V = ⟨π, Q⟩ − D_q(π‖μ)",
-        printed_residual=largest,
+        printed_residual=highest,
         only_for="the policy; the sign of λ is reversed",
-        evidence=f"λ of the truncated actions goes up to {largest:.2g}",
+        evidence=f"λ of the truncated actions goes up to {highest:.2g}",
         corrected="the same policy, and λ ≥ 0",
-        residual=max(worst(*errors), excess(torch.tensor(-smallest))),
+        residual=largest(worst(*errors), excess(torch.tensor(-smallest))),
         tolerance=1e-11,
     )
 
@@ -164,7 +164,7 @@ def theorem_4_product() -> Statement:
         claim="the policy after k steps is proportional to exp_q(Q_1) ⋯ exp_q(Q_k)",
         convention="ours",
         where="q = 0.5, 1.5, 2, 3, five steps, with and without truncation",
-        printed_residual=max(printed),
+        printed_residual=largest(*printed),
         only_for="q = 1",
         evidence=f"off by up to {printed[0]:.1g} at q = 2 without truncation, {printed[1]:.2g} "
         "with it",

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from mviq import tsallis
 from mviq.paper.theorems.samples import INDICES, draw_policies
-from mviq.paper.theorems.statement import Statement, excess, relative, worst
+from mviq.paper.theorems.statement import Statement, excess, largest, relative, worst
 
 _ACTIONS = 6
 _POLICIES = draw_policies(500, _ACTIONS, seed=10)
@@ -131,7 +131,7 @@ def entropy_bounded() -> Statement:
         evidence=f"exceeded by {excess(negative):.0f} at q = −1, and by {excess(literal):.2g} at "
         "q = 0.5 with our ln_q",
         corrected="0 ≤ S_q(π) ≤ S_q(uniform) = −ln_q(1/n) for q > 0",
-        residual=max(excess(*violations), worst(*tight)),
+        residual=largest(excess(*violations), worst(*tight)),
     )
 
 
@@ -212,7 +212,7 @@ def divergence_zero() -> Statement:
         only_for="q > 0",
         evidence="D_0 of different policies of full support is 0 to rounding",
         corrected="D_q(π‖π) = 0 and D_q(π‖μ) ≥ min(q, 2)/2 · ‖π − μ‖₁² for q > 0",
-        residual=max(excess(*violations), worst(*at_equal)),
+        residual=largest(excess(*violations), worst(*at_equal)),
     )
 
 
@@ -234,7 +234,7 @@ def divergence_infinite() -> Statement:
         evidence=f"D_0.5 stops at {last:.3g} for a prior of 1e-60",
         corrected="for q ≥ 1 it grows without bound as μ → 0; for q < 1 it stays below 1/(1−q), "
         "and ∞ at μ = 0 is a convention (which mviq follows)",
-        residual=max(excess(*bounded), excess(*[slowest - rise for rise in rises])),
+        residual=largest(excess(*bounded), excess(*[slowest - rise for rise in rises])),
     )
 
 

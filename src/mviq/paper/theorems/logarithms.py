@@ -5,7 +5,7 @@ from torch import Tensor
 
 from mviq import tsallis
 from mviq.paper.theorems.samples import INDICES, Deformed, draw_policies, draw_values, slope
-from mviq.paper.theorems.statement import Statement, excess, relative, worst
+from mviq.paper.theorems.statement import Statement, excess, largest, relative, worst
 
 _ABOUT_ONE = torch.logspace(-1, 1, 201, dtype=torch.float64)
 _PHYSICS = (-1.0, 0.0, 0.5, 1.0, 1.5, 2.0, 4.0)
@@ -182,6 +182,6 @@ def pseudo_additivity() -> Statement:
         printed_residual=printed,
         evidence=f"with our ln_2 and the printed sign off by up to {mixed:.0f} times the value",
         corrected="ours: ln_q(xy) = ln_q x + ln_q y + (q−1) ln_q x ln_q y",
-        residual=max(printed, ours),
+        residual=largest(printed, ours),
         tolerance=1e-11,
     )

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from mviq import tsallis
 from mviq.paper.theorems.samples import INDICES, draw_policies, draw_values
-from mviq.paper.theorems.statement import Statement, ascent, excess, relative, worst
+from mviq.paper.theorems.statement import Statement, ascent, excess, largest, relative, worst
 from mviq.tsallis import expectation
 
 _ALPHA, _TEMPERATURE = 0.9, 0.5
@@ -129,7 +129,7 @@ def residual_size() -> Statement:
         evidence=f"R_2 is {share.median():.1f} times D_2 + S_2 in the median",
         corrected="R_q ≥ 0 grows with q; it is 0 for a certain action, and n − 1 times the "
         "entropy at q = 2 for uniform policies",
-        residual=max(
+        residual=largest(
             excess(-residuals, -residuals.diff(dim=0)),
             worst(*quotients, _residual(certain, _PREVIOUS[:6], 2.0)),
         ),
@@ -156,7 +156,7 @@ def log_off_support() -> Statement:
         claim="ln_q π is Q/τ − ψ on the support; off it, Q/τ − ψ is a negative extension",
         convention="ours",
         where="q = 1.5, 2, 3, 5: off the support it is at most ln_q 0 = −1/(q−1)",
-        residual=max(worst(*inside_errors), excess(torch.tensor(highest))),
+        residual=largest(worst(*inside_errors), excess(torch.tensor(highest))),
         tolerance=1e-11,
     )
 

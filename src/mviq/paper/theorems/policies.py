@@ -7,7 +7,7 @@ from torch import Tensor
 
 from mviq import tsallis
 from mviq.paper.theorems.samples import INDICES, draw_values
-from mviq.paper.theorems.statement import Statement, ascent, excess, relative, worst
+from mviq.paper.theorems.statement import Statement, ascent, excess, largest, relative, worst
 
 
 def sparsemax_projection() -> Statement:
@@ -23,7 +23,7 @@ def sparsemax_projection() -> Statement:
         "onto the simplex, [values − constant]_+",
         convention="ours",
         where="q = 2; the printed constant is our ψ − 1",
-        residual=max(excess(beyond), worst(form)),
+        residual=largest(excess(beyond), worst(form)),
     )
 
 
@@ -101,7 +101,7 @@ def theorem_1_support() -> Statement:
         claim="for q > 1, the support of (q, τ) is the support of (2, τ/(q−1))",
         convention="ours",
         where="q from 1.2 to 50, two and six actions, (q−1)z from N(0, 1)",
-        printed_residual=max(printed.values()),
+        printed_residual=largest(*printed.values()),
         only_for="two actions (or q = 2)",
         evidence=f"of six actions another support in {printed[1.5]:.0%} of draws at q = 1.5, "
         f"{printed[3.0]:.0%} at 3, {printed[50.0]:.0%} at 50",

@@ -90,6 +90,11 @@ def worst(*errors: Tensor) -> float:
     return float(torch.stack([error.abs().max() for error in errors]).max())
 
 
+def largest(*numbers: float) -> float:
+    """Return the largest number; NaN if there is one, which ``max`` may drop."""
+    return float(torch.tensor(numbers, dtype=torch.float64).max())
+
+
 def excess(*differences: Tensor) -> float:
     """Return by how much the largest entry exceeds 0; NaN if there is one."""
     largest = torch.stack([difference.max() for difference in differences]).max()
