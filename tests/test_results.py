@@ -18,7 +18,7 @@ from mviq.paper.artefacts import ARTEFACTS
 from mviq.paper.experiments import TUNED
 from mviq.paper.learning import difference, learning
 from mviq.paper.reproduction import ANSWERS
-from mviq.reports.comparison import ReportChoices, compare
+from mviq.reports.comparison import ReportChoices, compare, counts
 from mviq.reports.numbers import percent, shown, signed, with_interval
 from mviq.reports.reading import load_study
 from mviq.reports.stability import stability
@@ -226,9 +226,11 @@ def q_difference_table(name):
 def runs_table(name):
     """Return how many runs of a study there are, and how many of them diverged."""
     data = load_study(ROOT / "results" / name.partition(":")[0])
-    rows = [("algorithm", *(f"runs on {env}" for env in data.envs), "diverged")]
+    rows = [
+        ("algorithm", *(f"runs on {family_of(env).game(env)}" for env in data.envs), "diverged")
+    ]
     for label in data.labels:
-        ended = [[x for x in data.select(label, env) if x.ended] for env in data.envs]
+        ended = [[x for x in data.select(label, env) if counts(x)] for env in data.envs]
         diverged = sum(run.status == "diverged" for runs in ended for run in runs)
         rows.append((label, *(str(len(runs)) for runs in ended), str(diverged)))
     return rows_of(*rows)

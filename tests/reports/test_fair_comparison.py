@@ -96,3 +96,19 @@ def test_settings_of_a_label_that_has_not_begun_are_not_said_to_differ(tmp_path)
     assert settings_by_label(load_study(tmp_path))["algorithm"] == ["vi", NOT_BEGUN]
     page = render_page(make_report(tmp_path, ReportChoices())).decode()
     assert "Settings that differ between labels" not in page
+
+
+def test_runs_that_were_never_evaluated_do_not_hide_one_that_diverged(tmp_path):
+    more = {"algorithm": "vi", **RISING, "eval_every": 100}
+    write_run(tmp_path / "a", [1.0] * 4, evaluated=False, **more)
+    write_run(tmp_path / "b", [9.0] * 4, seed=1, status="diverged", **more)
+    found = compare(load_study(tmp_path), ReportChoices())
+    assert found.environments[0].steps.tolist() == [100, 200, 300, 400, 1000]
+
+
+def test_an_unfinished_run_is_compared_at_its_last_evaluation(tmp_path):
+    write(tmp_path, "vi", 100)
+    more = {"algorithm": "mvi", **RISING, "eval_every": 100, "train_every": 3}
+    write_run(tmp_path / "going on", [100.0, 200.0], steps=[102, 201], status=None, **more)
+    found = compare(load_study(tmp_path), ReportChoices(which="all"))
+    assert found.environments[0].steps.tolist() == [100, 200]

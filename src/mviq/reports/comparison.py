@@ -194,8 +194,9 @@ def _gather_one(study: StudyData, env: str, metric: str, which: Which) -> Enviro
             records[run.label].append(curve)
     if not records:
         return None
-    grid, notes = _grid([curve for run, curve in read if run.status != "diverged"]
-                        or [curve for _, curve in read], env)  # fmt: skip
+    known = [(run.status, curve.steps) for run, curve in read if curve.steps.size]
+    whole = [steps for status, steps in known if status != "diverged"]
+    grid, notes = _grid(whole or [steps for _, steps in known], env)
     aligned = {label: align(own, grid=grid) for label, own in records.items()}
     alive = _alive(aligned)
     if not alive:
@@ -219,16 +220,15 @@ def _gather_one(study: StudyData, env: str, metric: str, which: Which) -> Enviro
             and curve.steps.size
             and curve.end < min(run.steps, run.settings["total_steps"])
         ),
-        longest=max(curve.end for _, curve in read if curve.steps.size),
+        longest=float(max(steps[-1] for _, steps in known)),
     )
 
 
-def _grid(curves: Sequence[RunCurve], env: str) -> tuple[Floats, list[str]]:
+def _grid(steps: Sequence[Floats], env: str) -> tuple[Floats, list[str]]:
     """Return the steps that all curves have, or all steps if they share none at their common end.
 
     Between its own points a curve keeps the value before, which would count as a late score.
     """
-    steps = [curve.steps for curve in curves if curve.steps.size]
     every = np.unique(np.concatenate(steps))
     common = np.array(sorted(set.intersection(*map(set, steps))))
     end = min(own[-1] for own in steps)

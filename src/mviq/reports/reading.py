@@ -81,12 +81,11 @@ class Run:
         if not all(name in self.settings for name in names):
             return steps
         each, envs, *periods, total = (int(self.settings[name]) for name in names)
+        end = min(self.steps, total) if self.status == "finished" else total
         due = np.minimum(steps, total)
         for period in periods:
             late = steps % period if period else np.inf
-            due = np.where(
-                (late < each * envs) & (steps < min(self.steps, total)), steps - late, due
-            )
+            due = np.where((late < each * envs) & (steps < end), steps - late, due)
         return due if (np.diff(due) > 0).all() else steps
 
     def whole_curve(self, metric: str) -> RunCurve:
