@@ -109,10 +109,9 @@ def return_statistics(episodes: "Sequence[Episode]") -> dict[str, Any]:
     from mviq.reports.statistics import interval, mean
 
     returns = [episode.total for episode in episodes]
-    known = all(map(isfinite, returns))
-    finite = [[total] for total in returns] if known else [[nan]]
-    number = interval(mean, finite, method="percentile")
-    known = known and len(returns) > 1
+    finite = all(map(isfinite, returns))
+    number = interval(mean, [[x] for x in returns] if finite else [[nan]], method="percentile")
+    known = finite and len(returns) > 1
     return {
         "mean": number.estimate,
         "low": number.low if known else None,

@@ -145,8 +145,9 @@ def _counts(percent: Floats) -> str:
 def _typical(over: GameImprovements, claim: str, level: float) -> Finding:
     """Test that more than half of the games are improved by more than a level, in percent.
 
-    The share of such games jumps at the level, where a bootstrap interval would cover it badly; the
-    median over games is above the level if and only if more than half of them are.
+    The share of such games jumps at the level, where a bootstrap interval would cover it badly. The
+    median over games does not, and for an odd number of games it is above the level if and only if
+    more than half of them are.
     """
     where = f"{len(over.games)} games against {over.baseline}"
     if not over.games:

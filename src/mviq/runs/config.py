@@ -290,9 +290,10 @@ def _check_together(config: Config) -> None:
     bare = config.features_extractor is None or config.observation_bounds == "none"
     raw = "none with a features_extractor, which gets the observations as they are"
     _require(config, "observation_bounds", bare, raw)
-    pictures = config.network == "mlp" or config.normalize in ("none", "rewards")
+    unscaled = config.normalize in ("none", "rewards")
+    pictures = config.network == "mlp" or unscaled
     _require(config, "normalize", pictures, f"none or rewards for network {config.network}")
-    once = config.normalize in ("none", "rewards") or config.observation_bounds == "none"
+    once = unscaled or config.observation_bounds == "none"
     _require(config, "observation_bounds", once, f"none with normalize = {config.normalize}")
     free = config.q_schedule is None or "q" not in FIXED[config.algorithm]
     _require(config, "q_schedule", free, f"none for {config.algorithm}, whose q is fixed")
