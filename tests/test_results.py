@@ -201,6 +201,12 @@ def difference_table(study, pairs, measures=MEASURES):
     return rows_of(("game", "difference", *measures), *rows)
 
 
+def better_temperature_table(name):
+    """Return what ``minatar-q`` finds where each q has its better temperature."""
+    header, rule, *rows = verdict_table("minatar-q-night: minatar-q").splitlines(keepends=True)
+    return "".join((header, rule, *(row for row in rows if "each at its better τ" in row)))
+
+
 def comparison_table(name):
     """Return by how much MVI(2) is above the others."""
     return difference_table(
@@ -299,6 +305,7 @@ TABLES = {
     "minatar: without q": without_q_table,
     "minatar-q-night": q_table,
     "minatar-q-night: over q = 1": q_difference_table,
+    "minatar-q-night: better temperatures": better_temperature_table,
     "minatar-q-night: MinAtar/Asterix-v1": softness_table,
     "critics": critics_table,
     **{
@@ -323,6 +330,23 @@ def shown_tables():
 @pytest.mark.parametrize(("name", "table"), shown_tables())
 def test_the_table_in_the_document_is_that_of_the_files(name, table):
     assert table == TABLES[name](name)
+
+
+INTERVAL = re.compile(r"([+−-]?)(\d[\d.]*)\s+(\[[^]]*\d\])")
+
+
+def intervals(text):
+    """Return all numbers with an interval in a text, in one spelling."""
+    found = ("".join(part).replace("−", "-").replace("+", "") for part in INTERVAL.findall(text))
+    return {re.sub(r"\s", "", number) for number in found}
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/results.md"])
+def test_every_interval_in_a_sentence_stands_in_a_computed_table(page):
+    """So that a sentence cannot keep a number of runs that have since been added to."""
+    pages = [document.read_text(encoding="utf-8") for document in DOCUMENTS]
+    computed = intervals("".join(table for text in pages for _, _, table in MARKED.findall(text)))
+    assert intervals(MARKED.sub("", (ROOT / page).read_text(encoding="utf-8"))) <= computed
 
 
 def is_whole(name):
