@@ -92,6 +92,14 @@ def xlog_q(x: Tensor, q: Scalar) -> Tensor:
     return _elementwise(_XLOG_Q, x, q)
 
 
+def potential(x: Tensor, q: Scalar) -> Tensor:
+    """Return x ln_q x / q, a summand of Ω = −S_q/q, as if x were constant in first derivatives.
+
+    Second derivatives include x, because the derivative in q is a function of it.
+    """
+    return _elementwise(_POTENTIAL, x, q)
+
+
 def _check_non_negative(x: Tensor) -> None:
     check_floating("x", x)
     require(x >= 0, x, "x must be non-negative")  # also catches NaN
@@ -173,12 +181,22 @@ def _xlog_q_slope_in_q(x: Tensor, q: Tensor, result: Tensor) -> Tensor:
     return torch.where(x > 0, inside * log_q_slope(inside, q), 0.0)
 
 
+def _potential_slope_in_q(x: Tensor, q: Tensor, result: Tensor) -> Tensor:
+    # Not from the result, whose derivative in x is 0.
+    return (_xlog_q_slope_in_q(x, q, result) - xlog_q(x, q) / q) / q
+
+
 _LOG_Q = _Rule(_log_q, lambda x, q, _: x.pow(q - 2), lambda x, q, _: log_q_slope(x, q))
 _EXP_Q = _Rule(_exp_q, _exp_q_slope, _exp_q_slope_in_q)
 _XLOG_Q = _Rule(
     lambda x, q: torch.where(x > 0, x * _log_q(x, q), 0.0),
     _xlog_q_slope,
     _xlog_q_slope_in_q,
+)
+_POTENTIAL = _Rule(
+    lambda x, q: _XLOG_Q.value(x, q) / q,
+    lambda x, q, _: torch.zeros_like(x),
+    _potential_slope_in_q,
 )
 
 

@@ -17,8 +17,8 @@ from mviq.tsallis.checks import (
     require,
     wide_dtype,
 )
-from mviq.tsallis.deformed import refuse_nested_forward_mode
-from mviq.tsallis.information import entropy_unchecked
+from mviq.tsallis.deformed import potential, refuse_nested_forward_mode
+from mviq.tsallis.information import entropy_unchecked, over_actions
 from mviq.tsallis.policy import policy, solution
 
 Reduction = Literal["none", "mean", "sum"]
@@ -111,8 +111,7 @@ def fenchel_young_loss(
     # torch.compile does not support autograd functions with a jvp.
     function = _Difference if is_compiling() else _DifferenceBothWays
     linear = cast(Tensor, function.apply(scores, aim, chosen))  # type: ignore[no-untyped-call]
-    disorder = entropy_unchecked(chosen.detach(), q) - entropy_unchecked(aim, q)
-    loss = linear + disorder / q
+    loss = linear - potential(chosen, over_actions(q)).sum(-1) - entropy_unchecked(aim, q) / q
     loss = (loss + loss.detach().neg().clamp(min=0.0)).to(values.dtype)  # at least 0, same gradient
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
 
