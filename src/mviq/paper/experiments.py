@@ -258,7 +258,8 @@ SWEEP = Experiment(
         ),
         "night": (
             "MinAtar's Asterix and Seaquest, 200 000 steps, two seeds; τ = 0.03 of M-VI is added "
-            "to the paper's grid, and α = 0, which is Tsallis-VI; τ = 100 is left out"
+            "to the paper's grid, and α = 0, which is Tsallis-VI; α = 0.01 and 0.1 and τ = 100 are "
+            "left out"
         ),
         "full": "Table 2, 3 seeds: the paper does not say how many for the grid",
     },

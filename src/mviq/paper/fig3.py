@@ -5,6 +5,7 @@ The paper's claims: the difference settles, around −0.5; the residual grows wi
 """
 
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -53,8 +54,8 @@ def make(data: StudyData) -> Reproduction:
 
 def _panel(results: Learning) -> Panel:
     (env,) = results.envs
-    least = 0.0 if results.metric == RESIDUAL else -np.inf
-    panel = curve_panel(results, env, results.curves, lambda curves: confidence(curves, least))
+    bounds = (0.0 if results.metric == RESIDUAL else -np.inf, np.inf)
+    panel = curve_panel(results, env, results.curves, partial(confidence, bounds=bounds))
     panel = replace(panel, title=Maths(TITLES[results.metric]), y_title="")
     if results.metric != RESIDUAL:
         return panel

@@ -37,10 +37,10 @@ def selected(data: StudyData) -> Reproduction:
         raise ValueError(f"no game has scores of both {OURS} and {M_VI}")
     order = [results.envs[i] for i in best_first[:SHOWN]]
     panels = [curve_panel(results, env, (OURS, M_VI), standard_error) for env in order]
-    chosen = f"all {len(order)} games"
-    if len(order) < len(results.envs):
+    chosen = f"all {len(order)} games with scores of both"
+    if len(order) < len(best_first):
         chosen = (
-            f"the {len(order)} of {len(results.envs)} games with the largest improvement: chosen "
+            f"the {len(order)} of {len(best_first)} games with the largest improvement: chosen "
             "by the result, so that these tests are optimistic; fig7 has all games"
         )
     findings = [finding for env in order for finding in _comparison(results, env)]

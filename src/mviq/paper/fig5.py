@@ -146,8 +146,8 @@ def _typical(over: GameImprovements, claim: str, level: float) -> Finding:
     """Test that more than half of the games are improved by more than a level, in percent.
 
     The share of such games jumps at the level, where a bootstrap interval would cover it badly. The
-    median over games does not, and for an odd number of games it is above the level if and only if
-    more than half of them are.
+    median over games does not. It is the lower median for an even number of games, because that is
+    above the level if and only if more than half of the games are.
     """
     where = f"{len(over.games)} games against {over.baseline}"
     if not over.games:
@@ -155,7 +155,8 @@ def _typical(over: GameImprovements, claim: str, level: float) -> Finding:
 
     def median(new: Floats, old: Floats) -> Floats:
         # The floor: where seeds drawn again have a baseline of zero, the sign still counts.
-        return np.asarray(np.median(percent_improvement(new, old, floor=1e-9), axis=-1))
+        percent = percent_improvement(new, old, floor=1e-9)
+        return np.asarray(np.quantile(percent, 0.5, axis=-1, method="lower"))
 
     typical = interval(median, *unitless(over.ours, over.theirs))
     measured = f"{_counts(over.percent.estimate)}; median over games {in_words(typical)} %"

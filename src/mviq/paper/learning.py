@@ -44,6 +44,10 @@ class Learning:
         """Return the curves ``(seeds, points)`` of a label in an environment."""
         return np.asarray(self.curves[label].curves[:, self.envs.index(env)])
 
+    def first(self, label: str) -> Floats:
+        """Return the scores of the first measurement ``(seeds, environments)``."""
+        return np.asarray(self.curves[label].curves[..., 0])
+
     def last(self, label: str) -> Floats:
         """Return the final scores ``(seeds, environments)``, as in reports."""
         return final_score(self.curves[label].curves)
@@ -104,9 +108,9 @@ def standard_error(curves: Floats) -> Interval:
     return Interval(means, means - error, means + error)
 
 
-def confidence(curves: Floats, least: float = -math.inf) -> Interval:
-    """Return the mean of curves ``(seeds, points)``, never below ``least``, and 95 % intervals."""
-    return curve_interval(mean, curves[:, None], bounds=(least, math.inf))
+def confidence(curves: Floats, bounds: tuple[float, float]) -> Interval:
+    """Return the mean of curves ``(seeds, points)`` with its 95 % intervals, within bounds."""
+    return curve_interval(mean, curves[:, None], bounds=bounds)
 
 
 def difference(new: Floats, old: Floats, level: float = 0.95) -> Interval:
@@ -163,6 +167,16 @@ def within(number: Interval, tolerance: float) -> bool | None:
     if -tolerance <= number.low and number.high <= tolerance:
         return True
     return False if number.low > tolerance or number.high < -tolerance else None
+
+
+def all_hold(answers: Iterable[bool | None]) -> bool | None:
+    """Return whether all of several tests hold; one that fails decides it, an open one does not.
+
+    >>> all_hold([True, True]), all_hold([True, None]), all_hold([True, None, False])
+    (True, None, False)
+    """
+    found = set(answers)
+    return False if False in found else None if None in found else True
 
 
 def in_words(number: Interval) -> str:

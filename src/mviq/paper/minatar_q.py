@@ -33,7 +33,7 @@ def make(data: StudyData) -> Reproduction:
         by_q.setdefault(q, []).append(label)
         by_temperature.setdefault(temperature, []).append(label)
     cases = [(env, t, labels) for env in results.envs for t, labels in by_temperature.items()]
-    panels = [_panel(results, data.returns_of(case[0])[0], *case) for case in cases]
+    panels = [_panel(results, data.returns_of(case[0]), *case) for case in cases]
     findings = [
         _better(results, env, label, labels[0], "at the same τ")
         for env, _, labels in cases
@@ -46,9 +46,11 @@ def make(data: StudyData) -> Reproduction:
     return reproduction("minatar-q", panels, (*SETTINGS, *results.notes), findings)
 
 
-def _panel(results: Learning, least: float, env: str, temperature: str, labels: list[str]) -> Panel:
+def _panel(
+    results: Learning, bounds: tuple[float, float], env: str, temperature: str, labels: list[str]
+) -> Panel:
     """Return the curves of one game at one temperature, labelled by q alone."""
-    panel = curve_panel(results, env, labels, partial(confidence, least=least))
+    panel = curve_panel(results, env, labels, partial(confidence, bounds=bounds))
     series = [replace(one, label=one.label.partition(", ")[0]) for one in panel.series]
     return replace(panel, title=f"{env}, {temperature}", series=tuple(series))
 

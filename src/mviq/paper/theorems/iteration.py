@@ -142,8 +142,7 @@ def large_temperature() -> Statement:
         only_for="small τ, where both converge",
         evidence=f"gap: {total - hot} of {total} settle at τ = 10, {total - cold} of {total} at "
         f"τ = 0.03; extended logarithm: {total - log} of {total} at τ = 10",
-        corrected="at large τ the gap need not converge; Q − τψ does, at the rate γ of Tsallis-VI "
-        "at (1−α)τ",
+        corrected="at large τ the gap need not converge; Q − τψ does, at the rate max(α, γ)",
         residual=float(log),
         tolerance=0.0,
     )
