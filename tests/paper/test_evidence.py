@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mviq.paper.artefacts import ARTEFACTS
+from mviq.paper.evidence import more_often
 from mviq.paper.experiments import GAMES
-from mviq.paper.learning import more_often
 from mviq.paper.looks import LOOK_OF_Q
 from mviq.paper.reproduction import reproduction_files, verdict
 from mviq.reports.reading import Run, StudyData

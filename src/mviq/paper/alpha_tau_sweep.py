@@ -15,7 +15,8 @@ from matplotlib.patches import Rectangle
 from mviq.arrays import Floats
 from mviq.drawing.figures import heat_map, panel_grid
 from mviq.drawing.style import ORANGE, in_style
-from mviq.paper.learning import above, all_hold, difference, in_words, learning
+from mviq.paper.evidence import above, all_hold, difference, in_words
+from mviq.paper.learning import learning
 from mviq.paper.reproduction import Data, Finding, Reproduction
 from mviq.reports.reading import StudyData
 from mviq.reports.statistics import mean, task_means

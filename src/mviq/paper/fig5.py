@@ -15,9 +15,10 @@ from mviq.drawing.figures import draw
 from mviq.drawing.panels import FigureData, Panel, Series
 from mviq.drawing.style import looks
 from mviq.env_families import ATARI, family_of, reference_of
+from mviq.paper.evidence import finding_above, unitless
 from mviq.paper.experiments import M_VI, TSALLIS_VI
 from mviq.paper.fig4 import OURS
-from mviq.paper.learning import Learning, above, in_words, learning, unitless
+from mviq.paper.learning import Learning, learning
 from mviq.paper.reproduction import Data, Finding, Reproduction
 from mviq.reports.reading import StudyData
 from mviq.reports.statistics import (
@@ -159,5 +160,5 @@ def _typical(over: GameImprovements, claim: str, level: float) -> Finding:
         return np.asarray(np.quantile(percent, 0.5, axis=-1, method="lower"))
 
     typical = interval(median, *unitless(over.ours, over.theirs))
-    measured = f"{_counts(over.percent.estimate)}; median over games {in_words(typical)} %"
-    return Finding(claim, where, measured, above(typical, level))
+    measured = f"{_counts(over.percent.estimate)}; median over games {{}} %"
+    return finding_above(claim, where, measured, typical, level)

@@ -8,18 +8,8 @@ from functools import partial
 import numpy as np
 
 from mviq.drawing.panels import Panel, Series
-from mviq.paper.learning import (
-    Learning,
-    above,
-    all_hold,
-    confidence,
-    curve_panel,
-    difference,
-    in_words,
-    learning,
-    reproduction,
-    within,
-)
+from mviq.paper.evidence import all_hold, difference, finding_above, in_words, within
+from mviq.paper.learning import Learning, confidence, curve_panel, learning, reproduction
 from mviq.paper.reproduction import Finding, Reproduction
 from mviq.reports.reading import StudyData
 from mviq.reports.statistics import Interval, interval, mean
@@ -40,11 +30,12 @@ def left(data: StudyData) -> Reproduction:
     between = interval(mean, results.area("naive") - results.first("naive"))
     lead = difference(results.last("MVI(2)"), results.last("naive"))
     flat = f"its return changes by {in_words(gain)}, on average over time by {in_words(between)}"
-    higher = f"it ends higher than naive by {in_words(lead)}"
     answer = all_hold(within(change, FLAT) for change in (gain, between))
     findings = [
         Finding("the naive curve is flat", "naive", flat, answer),
-        Finding("the action gap does better", "MVI(2)", higher, above(lead)),
+        finding_above(
+            "the action gap does better", "MVI(2)", "it ends higher than naive by {}", lead
+        ),
     ]
     settings = (*SETTINGS, f"flat: a change below {FLAT:g}", *results.notes)
     return reproduction("fig6-left", [_curves(data, results)], settings, findings)
@@ -53,10 +44,9 @@ def left(data: StudyData) -> Reproduction:
 def right(data: StudyData) -> Reproduction:
     """Draw the learning curves and the final returns of every q, with their intervals."""
     results = learning(data)
-    gains = {label: _gain(results, label) for label in results.curves}
     findings = [
-        Finding("learns", label, f"its return changes by {in_words(gain)}", above(gain, LEARNT))
-        for label, gain in gains.items()
+        finding_above("learns", label, "its return changes by {}", _gain(results, label), LEARNT)
+        for label in results.curves
     ]
     settings = (*SETTINGS, f"learns: a gain above {LEARNT:g}", *results.notes)
     panels = [_curves(data, results), _ends(data, results)]

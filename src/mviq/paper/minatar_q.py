@@ -6,19 +6,11 @@ from functools import partial
 import numpy as np
 
 from mviq.drawing.panels import Panel
-from mviq.paper.learning import (
-    Learning,
-    above,
-    confidence,
-    curve_panel,
-    difference,
-    in_words,
-    learning,
-    reproduction,
-)
+from mviq.paper.evidence import difference, finding_above
+from mviq.paper.learning import Learning, confidence, curve_panel, learning, reproduction
 from mviq.paper.reproduction import Finding, Reproduction
 from mviq.reports.reading import StudyData
-from mviq.reports.statistics import task_means
+from mviq.reports.statistics import mean
 
 SETTINGS = ("mean over seeds of the greedy raw return, ribbon the 95 % interval",)
 
@@ -57,13 +49,11 @@ def _panel(
 
 def _best(results: Learning, env: str, labels: list[str]) -> str:
     """Return the label with the highest mean final score."""
-    place = results.envs.index(env)
-    means = [np.nan_to_num(task_means(results.last(x))[place], nan=-np.inf) for x in labels]
+    means = [np.nan_to_num(mean(results.last(label, env)), nan=-np.inf) for label in labels]
     return labels[int(np.argmax(means))]
 
 
 def _better(results: Learning, env: str, label: str, baseline: str, where: str) -> Finding:
-    place = [results.envs.index(env)]
-    lead = difference(results.last(label)[:, place], results.last(baseline)[:, place])
+    lead = difference(results.last(label, env), results.last(baseline, env))
     claim = f"better than {baseline.partition(', ')[0]}, {where}"
-    return Finding(claim, f"{env}, {label}", f"ends higher by {in_words(lead)}", above(lead))
+    return finding_above(claim, f"{env}, {label}", "ends higher by {}", lead)
