@@ -9,7 +9,7 @@ import torch
 
 from mviq import tsallis
 from mviq.cli.main import main
-from mviq.paper.theorems import CHECKS, Statement, name_of
+from mviq.paper.theorems import CHECKS, Statement, measure, name_of
 from mviq.paper.theorems.samples import (
     contraction,
     draw_values,
@@ -63,7 +63,7 @@ FAIL = {
 def measured() -> dict[str, Statement]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    statements = {name_of(check): check() for check in CHECKS}
+    statements = {name_of(check): measure(check) for check in CHECKS}
     torch.set_num_threads(threads)
     return statements
 
