@@ -430,7 +430,7 @@ def test_every_scale_is_a_study_whose_cost_is_as_stated(name, scale):
     steps = {config_of(run).total_steps for run in plan.runs}
     assert len(steps) == 1
     assert experiment.cost(scale) == f"{len(plan.runs)} runs of {steps.pop():,} steps"
-    assert experiment.remarks[scale]
+    assert experiment.scales[scale]["remark"]
 
 
 def test_the_paper_s_scale_is_the_paper_s():
