@@ -196,7 +196,7 @@ def test_a_slightly_wrong_operator_is_seen(
 @pytest.mark.parametrize(
     ("operator", "name"),
     [
-        ("policy", "kl-average"),
+        ("policy_and_normalizer", "kl-average"),
         ("policy", "closed-form"),
         ("policy", "bregman-step"),
         ("policy_and_normalizer", "theorem-1-form"),

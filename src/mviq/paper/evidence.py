@@ -8,13 +8,7 @@ import numpy as np
 
 from mviq.arrays import Floats
 from mviq.paper.reproduction import Finding
-from mviq.reports.statistics import (
-    Interval,
-    interval,
-    mean,
-    probability_of_improvement,
-    task_means,
-)
+from mviq.reports.statistics import Interval, interval, mean, probability_of_improvement, task_means
 
 
 def difference(new: Floats, old: Floats, level: float = 0.95) -> Interval:

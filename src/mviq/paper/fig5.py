@@ -21,12 +21,7 @@ from mviq.paper.fig4 import OURS
 from mviq.paper.learning import Learning, learning
 from mviq.paper.reproduction import Data, Finding, Reproduction
 from mviq.reports.reading import StudyData
-from mviq.reports.statistics import (
-    Interval,
-    interval,
-    percent_improvement,
-    referenced_improvement,
-)
+from mviq.reports.statistics import Interval, interval, percent_improvement, referenced_improvement
 
 BASELINES = (M_VI, TSALLIS_VI)
 LARGE, DOUBLE, EQUAL = 150.0, 50.0, 20.0

@@ -4,12 +4,7 @@ import math
 from dataclasses import replace
 
 from mviq import tsallis
-from mviq.paper.theorems.samples import (
-    contraction,
-    family_step,
-    garnets,
-    repeat,
-)
+from mviq.paper.theorems.samples import contraction, family_step, garnets, repeat
 from mviq.paper.theorems.statement import Statement, largest, worst
 
 _ATARI = tsallis.Family(q=2.0, temperature=10.0, munchausen_alpha=0.9)  # Table 2
