@@ -1,6 +1,5 @@
 """The artefacts of the paper: what each shows and claims, and the function that reproduces it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -28,9 +27,8 @@ class Artefact:
     def make(self, *data: Any) -> "Reproduction":
         """Compute and draw it; an artefact with an experiment needs the data of its study."""
         module, function = self.maker.split(":")
-        make: Callable[..., Reproduction]
-        make = getattr(import_module(f"mviq.paper.{module}"), function)
-        return make(*data)
+        made: Reproduction = getattr(import_module(f"mviq.paper.{module}"), function)(*data)
+        return made
 
 
 _ALL = (

@@ -62,9 +62,11 @@ class Experiment:
 
         >>> ATARI_COMPARISON.stand_in("small"), ATARI_COMPARISON.stand_in("full")
         ('on MinAtar in the place of Atari', '')
+        >>> MINATAR_Q.stand_in("night")  # not of the paper, and on no scale on Atari
+        ''
         """
         small = family_of(self.at(scale)["environments"][0]) is MINATAR
-        return "on MinAtar in the place of Atari" if small else ""
+        return "on MinAtar in the place of Atari" if small and "full" in self.scales else ""
 
     def cost(self, scale: StudyScale) -> str:
         """Return how many runs a scale has, and how many steps each.

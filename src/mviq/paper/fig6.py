@@ -19,7 +19,10 @@ FLAT = 25.0
 LEARNT = 50.0
 """An Acrobot agent whose return (a range of about 400) gains less than this has not learnt."""
 END = "end of learning: the last tenth of the evaluations"
-SETTINGS = ("mean over seeds of the greedy raw return, ribbon the 95 % interval",)
+SETTINGS = (
+    "mean over seeds of the greedy raw return, ribbon the 95 % interval",
+    "a change is that from the first evaluation to the last tenth of them",
+)
 
 
 def left(data: StudyData) -> Reproduction:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from mviq import tsallis
 from mviq.paper.theorems.samples import draw_policies, draw_values
-from mviq.paper.theorems.statement import Statement, excess, largest, relative, worst
+from mviq.paper.theorems.statement import Statement, excess, largest, relative, share, worst
 
 _STEPS = 5
 
@@ -216,7 +216,7 @@ def weighted_average() -> Statement:
     near, far = (draw_values(_STEPS, 1000, scale, seed=80) for scale in (0.03, 3.0))
     indices = (0.5, 1.5, 2.0, 3.0, 5.0)
     truncated = _weighted_error(far, 2.0)
-    broken = float((~(truncated.abs() < 1e-9)).double().mean())
+    broken = share(~(truncated.abs() < 1e-9))
     return Statement(
         reference="Eq. (8)",
         claim="exp_q(Σ Q_j) = Π exp_q(Q_j / (1 + (1−q) Σ_{i<j} Q_i))",

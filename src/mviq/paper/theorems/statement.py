@@ -95,6 +95,11 @@ def excess(*differences: Tensor) -> float:
     return float(largest.clamp(min=0.0)) + 0.0  # not −0
 
 
+def share(flags: Tensor) -> float:
+    """Return the share of the entries that are true."""
+    return float(flags.double().mean())
+
+
 def relative(measured: Tensor, expected: Tensor) -> Tensor:
     """Return the error relative to the expected size, and absolute where that is below 1."""
     return (measured - expected) / expected.abs().clamp(min=1.0)
