@@ -183,6 +183,13 @@ def test_one_seed_decides_nothing(name, tmp_path):
     assert all("fewer than two seeds" in finding.measured for finding in drawing.findings)
 
 
+@pytest.mark.parametrize("name", ["fig4", "fig6-left", "sweep"])
+def test_a_single_evaluation_is_its_own_average_over_time(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.POINTS", 1)
+    drawing = ARTEFACTS[name].make(stored(tmp_path, ARTEFACTS[name].experiment, score(MVI=5.0)))
+    assert not any("no score" in finding.measured for finding in drawing.findings)
+
+
 def test_noise_decides_nothing(tmp_path):
     def value(metric, run, t):
         return float(np.random.default_rng([run.seed, len(run.label)]).normal())
