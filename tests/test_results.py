@@ -15,8 +15,9 @@ from scipy.stats import ttest_ind
 from mviq.env_families import family_of
 from mviq.paper.alpha_tau_sweep import labels_of_points, picked
 from mviq.paper.artefacts import ARTEFACTS
+from mviq.paper.evidence import difference
 from mviq.paper.experiments import TUNED
-from mviq.paper.learning import difference, learning
+from mviq.paper.learning import learning
 from mviq.paper.reproduction import ANSWERS
 from mviq.reports.comparison import ReportChoices, compare, counts
 from mviq.reports.numbers import percent, shown, signed, with_interval

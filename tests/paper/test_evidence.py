@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mviq.paper.artefacts import ARTEFACTS
+from mviq.paper.evidence import more_often
 from mviq.paper.experiments import GAMES
-from mviq.paper.learning import more_often
 from mviq.paper.looks import LOOK_OF_Q
 from mviq.paper.reproduction import reproduction_files, verdict
 from mviq.reports.reading import Run, StudyData
@@ -93,6 +93,23 @@ def falling(naive):
     return value
 
 
+def rising_and_falling(metric, run, t):
+    return 400 * np.sin(np.pi * (t - 0.1) / 0.9) if run.label == "naive" else 500 * t
+
+
+def wide_rival(chosen, rival, other):
+    """The choice and another point have narrow scores, the third one is high in one seed only."""
+
+    def value(metric, run, t):
+        point = run.settings["munchausen_alpha"], run.settings["temperature"]
+        by_point = {(0.9, 10.0): chosen, (0.5, 1.0): rival}
+        if point == (0.5, 10.0):
+            return other if run.seed == 0 else 0.0
+        return by_point.get(point, 1.0) + 0.1 * run.seed
+
+    return value
+
+
 def doubled_in(games, by=3.0):
     def value(metric, run, t):
         better = run.label == "MVI(2)" and any(game in run.env for game in games)
@@ -130,6 +147,7 @@ CASES = [
     ("fig6-left", score(MVI=0.0, naive=500.0), "does not agree"),
     ("fig6-left", falling(400.0), "agrees in part: “the naive curve is flat” not for naive"),
     ("fig6-left", falling(28.0), "agrees in part: “the naive curve is flat” not decided for naive"),
+    ("fig6-left", rising_and_falling, "agrees in part: “the naive curve is flat” not for naive"),
     ("fig6-right", lambda metric, run, t: 300 * t - 500, "agrees"),
     ("fig6-right", lambda metric, run, t: -500 * t, "does not agree"),
     ("fig6-right", lambda metric, run, t: -500, "does not agree"),
@@ -145,6 +163,8 @@ CASES = [
     ("sweep", at_point((0.9, 10.0)), "agrees"),
     ("sweep", at_point((0.99, 100.0)), "does not agree"),
     ("sweep", at_point((0.9, 10.0), noise=8.0), "not enough evidence"),
+    ("sweep", wide_rival(10.0, 7.0, 24.0), "not enough evidence"),  # its mean is 6
+    ("sweep", wide_rival(2.0, 9.0, 60.0), "does not agree"),  # its mean is 15, but 9 is enough
 ]  # fmt: skip
 
 
@@ -161,6 +181,13 @@ def test_one_seed_decides_nothing(name, tmp_path):
     drawing = ARTEFACTS[name].make(stored(tmp_path, ARTEFACTS[name].experiment, value, seeds=1))
     assert verdict(drawing.findings) == "not enough evidence"
     assert all("fewer than two seeds" in finding.measured for finding in drawing.findings)
+
+
+@pytest.mark.parametrize("name", ["fig4", "fig6-left", "sweep"])
+def test_a_single_evaluation_is_its_own_average_over_time(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.POINTS", 1)
+    drawing = ARTEFACTS[name].make(stored(tmp_path, ARTEFACTS[name].experiment, score(MVI=5.0)))
+    assert not any("no score" in finding.measured for finding in drawing.findings)
 
 
 def test_noise_decides_nothing(tmp_path):
@@ -209,10 +236,10 @@ def test_a_q_looks_the_same_in_every_figure(name, tmp_path):
 
 def test_a_ribbon_far_wider_than_the_curves_is_cut(tmp_path):
     def value(metric, run, t):
-        return (100.0 if run.label == "naive" else 90.0) + t * (-1) ** run.seed * 400
+        return (100.0 if run.label == "q=2" else 90.0) + t * (-1) ** run.seed * 400
 
-    experiment = ARTEFACTS["fig6-left"].experiment
-    drawing = ARTEFACTS["fig6-left"].make(stored(tmp_path, experiment, value, seeds=2))
+    experiment = ARTEFACTS["fig3"].experiment
+    drawing = ARTEFACTS["fig3"].make(stored(tmp_path, experiment, value, seeds=2))
     low, high = drawing.figure.axes[0].get_ylim()
     assert min(row[4] for row in drawing.data.rows) < -1000 < 80 < low
     assert max(row[5] for row in drawing.data.rows) > 1000 > 110 > high
@@ -281,6 +308,36 @@ def test_a_baseline_without_any_score_leaves_the_other_comparison(name, tmp_path
         without(data, runs=("M-VI", ""), status="diverged", reason="values exploded")
     )
     assert [finding.holds for finding in drawing.findings] == [None, True]
+
+
+def test_half_of_an_even_number_of_games_is_not_more_than_half(tmp_path):
+    def value(metric, run, t):
+        if run.label != "MVI(2)":
+            return 0.0 if "Freeway" in run.env else 1.0  # leaves four games
+        return 4.0 if "Asterix" in run.env or "Breakout" in run.env else 0.9
+
+    data = stored(tmp_path, ARTEFACTS["fig5"].experiment, value, noise=0.0)
+    drawing = ARTEFACTS["fig5"].make(data)
+    assert verdict(drawing.findings) == "does not agree"
+    assert "median over games -10 [-10, -10] %" in drawing.findings[0].measured
+
+
+@pytest.mark.parametrize(("name", "env"), [("fig6-left", "CartPole"), ("fig6-right", "Acrobot")])
+def test_no_interval_leaves_the_range_of_returns(name, env, tmp_path):
+    low, high = {"CartPole": (0, 500), "Acrobot": (-500, 0)}[env]
+
+    def value(metric, run, t):
+        return low if run.seed % 2 else high
+
+    data = stored(tmp_path, ARTEFACTS[name].experiment, value, noise=0.0)
+    rows = ARTEFACTS[name].make(data).data.rows
+    assert (min(row[4] for row in rows), max(row[5] for row in rows)) == (low, high)
+
+
+def test_games_are_only_said_to_be_chosen_if_they_are(tmp_path):
+    data = stored(tmp_path, ARTEFACTS["fig4"].experiment, score(MVI=5.0), seeds=2)
+    lacking = without(data, runs=("M-VI", "Freeway"), status="failed", reason="killed")
+    assert "all 4 games with scores of both" in ARTEFACTS["fig4"].make(lacking).settings
 
 
 def test_a_game_whose_baseline_scores_zero_is_neither_counted_nor_drawn_but_named(tmp_path):
@@ -380,7 +437,7 @@ def test_every_scale_is_a_study_whose_cost_is_as_stated(name, scale):
     steps = {config_of(run).total_steps for run in plan.runs}
     assert len(steps) == 1
     assert experiment.cost(scale) == f"{len(plan.runs)} runs of {steps.pop():,} steps"
-    assert experiment.remarks[scale]
+    assert experiment.scales[scale]["remark"]
 
 
 def test_the_paper_s_scale_is_the_paper_s():

@@ -9,8 +9,15 @@ import torch
 
 from mviq import tsallis
 from mviq.cli.main import main
-from mviq.paper.theorems import CHECKS, Statement, name_of
-from mviq.paper.theorems.samples import contraction, draw_values, garnets, lock_in_problem, repeat
+from mviq.paper.theorems import CHECKS, Statement, measure, name_of
+from mviq.paper.theorems.samples import (
+    contraction,
+    draw_values,
+    family_step,
+    garnets,
+    lock_in_problem,
+    repeat,
+)
 from mviq.paper.theorems.statement import excess, worst
 
 NAMES = [name_of(check) for check in CHECKS]
@@ -56,7 +63,7 @@ FAIL = {
 def measured() -> dict[str, Statement]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    statements = {name_of(check): check() for check in CHECKS}
+    statements = {name_of(check): measure(check) for check in CHECKS}
     torch.set_num_threads(threads)
     return statements
 
@@ -119,6 +126,20 @@ def test_the_chain_locks_in_far_below_its_optimum(measured: dict[str, Statement]
     assert evidence.count("13.97") == 3
 
 
+@pytest.mark.parametrize("alpha", [0.5, 0.9])
+@pytest.mark.parametrize("discount", [0.5, 0.7])
+def test_the_extended_logarithm_converges_at_the_larger_of_both_rates(
+    measured: dict[str, Statement], alpha: float, discount: float
+) -> None:
+    assert "at the rate max(α, γ)" in (measured["large-temperature"].corrected or "")
+    problem = garnets()._replace(discount=discount)
+    hot = tsallis.Family(q=2.0, temperature=10.0, munchausen_alpha=alpha, form="log")
+    step = family_step(problem, hot)
+    moves = [repeat(step, torch.zeros_like(problem.rewards), most).last_step for most in (11, 31)]
+    rate = float((moves[1].max() / moves[0].max()) ** (1 / 20))
+    assert rate == pytest.approx(max(alpha, discount), abs=0.01)
+
+
 def scaled(name: str, factor: float = 1 + 1e-6) -> object:
     """Return an operator whose result is off by a millionth."""
     operator = getattr(tsallis, name)
@@ -175,7 +196,7 @@ def test_a_slightly_wrong_operator_is_seen(
 @pytest.mark.parametrize(
     ("operator", "name"),
     [
-        ("policy", "kl-average"),
+        ("policy_and_normalizer", "kl-average"),
         ("policy", "closed-form"),
         ("policy", "bregman-step"),
         ("policy_and_normalizer", "theorem-1-form"),

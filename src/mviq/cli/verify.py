@@ -85,12 +85,13 @@ def _select(names: Sequence[str]) -> "list[Check]":
 
 
 def _measure(checks: "Sequence[Check]") -> "list[Statement]":
+    from mviq.paper.theorems import measure
     from mviq.progress import counting
 
     statements: list[Statement] = []
     with counting("measuring", len(checks)) as tell:
         for check in checks:
-            statements.append(check())
+            statements.append(measure(check))
             tell(len(statements))
     return statements
 

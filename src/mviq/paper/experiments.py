@@ -42,19 +42,18 @@ TUNED = {
 
 @dataclass(frozen=True)
 class Experiment:
-    """A study of the paper: the settings that all scales share, and those of each scale."""
+    """A study of the paper: what all scales share, and what each scale adds or replaces."""
 
     name: str
     common: Mapping[str, Any]
     scales: Mapping[StudyScale, Mapping[str, Any]]
-    remarks: Mapping[StudyScale, str]
-    """What a reader must know about a scale."""
+    """As in a study file, and a ``remark``: what a reader must know about the scale."""
 
     def at(self, scale: StudyScale) -> dict[str, Any]:
         """Return the study at a scale, in the form of a study file."""
         if scale not in self.scales:
             raise ValueError(f"--scale must be one of {', '.join(self.scales)}, got {scale!r}")
-        own = self.scales[scale]
+        own = {key: value for key, value in self.scales[scale].items() if key != "remark"}
         settings = {**self.common.get("settings", {}), **own.get("settings", {})}
         return {"name": f"{self.name}-{scale}", **self.common, **own, "settings": settings}
 
@@ -63,9 +62,11 @@ class Experiment:
 
         >>> ATARI_COMPARISON.stand_in("small"), ATARI_COMPARISON.stand_in("full")
         ('on MinAtar in the place of Atari', '')
+        >>> MINATAR_Q.stand_in("night")  # not of the paper, and on no scale on Atari
+        ''
         """
         small = family_of(self.at(scale)["environments"][0]) is MINATAR
-        return "on MinAtar in the place of Atari" if small else ""
+        return "on MinAtar in the place of Atari" if small and "full" in self.scales else ""
 
     def cost(self, scale: StudyScale) -> str:
         """Return how many runs a scale has, and how many steps each.
@@ -85,7 +86,7 @@ def _classic_control(
     description: str,
     env: str,
     algorithms: Sequence[Mapping[str, Any]],
-    seeds: Mapping[StudyScale, int],
+    small_seeds: int,
     smoke: Mapping[str, int],
     remark: str = "",
     **more: str,
@@ -101,14 +102,20 @@ def _classic_control(
             "settings": {"total_steps": 250_000, "log_every": 2_500, "eval_every": 2_500},
         },
         scales={
-            "smoke": {"seeds": seeds["smoke"], "settings": {**smoke, "hidden": [64]}},
-            "small": {"seeds": seeds["small"], "settings": {"total_steps": 100_000}},
-            "full": {"seeds": seeds["full"]},
-        },
-        remarks={
-            "smoke": f"a network of 64 units, {smoke['total_steps']} steps: nothing is learnt",
-            "small": f"{seeds['small']} seeds and 1e5 steps instead of {seeds['full']} and 2.5e5",
-            "full": f"Table 1; 2.5e5 steps as in the text, the table says 5e5{remark}",
+            "smoke": {
+                "remark": f"a network of 64 units, {smoke['total_steps']} steps: nothing is learnt",
+                "seeds": 1,
+                "settings": {**smoke, "hidden": [64]},
+            },
+            "small": {
+                "remark": f"{small_seeds} seeds and 1e5 steps instead of 50 and 2.5e5",
+                "seeds": small_seeds,
+                "settings": {"total_steps": 100_000},
+            },
+            "full": {
+                "remark": f"Table 1; 2.5e5 steps as in the text, the table says 5e5{remark}",
+                "seeds": 50,
+            },
         },
     )
 
@@ -118,7 +125,7 @@ CARTPOLE_Q = _classic_control(
     "MVI(q) on CartPole-v1 for q = 2, 3, 4, 5 (Figure 3)",
     "CartPole-v1",
     [{"label": f"q={q}", "algorithm": "mvi", "q": q} for q in (2, 3, 4, 5)],
-    seeds={"smoke": 1, "small": 5, "full": 50},
+    small_seeds=5,
     smoke={"total_steps": 1_600, "log_every": 200, "eval_every": 400},
 )
 
@@ -130,7 +137,7 @@ CARTPOLE_NAIVE = _classic_control(
         {"label": "MVI(2)", "algorithm": "mvi", "q": 2, "form": "gap"},
         {"label": "naive", "algorithm": "mvi", "q": 2, "form": "naive_log", "clip": None},
     ],
-    seeds={"smoke": 1, "small": 10, "full": 50},
+    small_seeds=10,
     smoke={"total_steps": 1_600, "log_every": 200, "eval_every": 400},
     baseline="naive",
 )
@@ -140,11 +147,17 @@ ACROBOT_Q = _classic_control(
     "MVI(q) on Acrobot-v1 for several q (Figure 6, right)",
     "Acrobot-v1",
     [{"label": f"q={q}", "algorithm": "mvi", "q": q} for q in (1, 2, 3, 4, 5)],
-    seeds={"smoke": 1, "small": 4, "full": 50},
+    small_seeds=4,
     smoke={"total_steps": 1_200, "log_every": 400, "eval_every": 600, "eval_episodes": 1},
     remark="; the paper tunes every q and does not say to what: ours share τ and α",
     baseline="q=1",
 )
+
+_MINATAR = [f"MinAtar/{game}-v1" for game in MINATAR_GAMES]
+_SMOKE_MINATAR = {
+    **{"total_steps": 400, "learning_starts": 100, "log_every": 200, "eval_every": 200},
+    **{"eval_episodes": 1, "buffer_size": 400},
+}
 
 ATARI_COMPARISON = Experiment(
     name="atari",
@@ -159,6 +172,7 @@ ATARI_COMPARISON = Experiment(
     },
     scales={
         "smoke": {
+            "remark": "one game, one seed, 96 steps, 8 quantiles: nothing is learnt",
             "environments": ["ALE/Pong-v5"],
             "seeds": 1,
             "settings": {
@@ -168,14 +182,19 @@ ATARI_COMPARISON = Experiment(
             },
         },
         "small": {
-            "environments": [f"MinAtar/{game}-v1" for game in MINATAR_GAMES],
+            "remark": "MinAtar's five games with a scalar critic in the place of Atari: related "
+            "games, another emulator, network and temperature (0.03 throughout)",
+            "environments": _MINATAR,
             "seeds": 3,
             "settings": {"total_steps": 150_000, "eval_every": 15_000, "epsilon_fraction": 0.2},
         },
         "night": {
+            "remark": "MinAtar's five games with a scalar critic in the place of Atari; α and τ of "
+            "MVI(2), τ of Tsallis-VI by the sweep on Asterix and Seaquest with other seeds, M-VI "
+            "with its published values, and DQN, which the paper leaves out",
             "name": "minatar",
             "description": "MVI(2), M-VI, Tsallis-VI and DQN on MinAtar (Figures 4, 5 and 7)",
-            "environments": [f"MinAtar/{game}-v1" for game in MINATAR_GAMES],
+            "environments": _MINATAR,
             "algorithms": [
                 {"label": "MVI(2)", "algorithm": "mvi", "q": 2, **TUNED["mvi"]},
                 {"label": M_VI, "algorithm": "m-vi"},
@@ -186,26 +205,12 @@ ATARI_COMPARISON = Experiment(
             "settings": {"total_steps": 500_000},
         },
         "full": {
+            "remark": "Table 2; protocol sb3 (life loss, no sticky actions, rewards clipped to "
+            "learn, raw score to evaluate); 5e7 frames are 1.25e7 steps; our list of 35 games",
             "environments": [f"ALE/{game}-v5" for game in GAMES],
             "seeds": 3,
             "settings": {"total_steps": 12_500_000},
         },
-    },
-    remarks={
-        "smoke": "one game, one seed, 96 steps, 8 quantiles: nothing is learnt",
-        "small": (
-            "MinAtar's five games with a scalar critic in the place of Atari: related games, "
-            "another emulator, network and temperature (0.03 throughout)"
-        ),
-        "night": (
-            "MinAtar's five games with a scalar critic in the place of Atari; α and τ of MVI(2), τ "
-            "of Tsallis-VI by the sweep on Asterix and Seaquest with other seeds, M-VI with its "
-            "published values, and DQN, which the paper leaves out"
-        ),
-        "full": (
-            "Table 2; protocol sb3 (life loss, no sticky actions, rewards clipped to learn, raw "
-            "score to evaluate); 5e7 frames are 1.25e7 steps; our list of 35 games"
-        ),
     },
 )
 
@@ -213,30 +218,29 @@ SWEEP = Experiment(
     name="sweep",
     common={
         "description": "The grid of α and τ for MVI(2) on Asterix and Seaquest",
+        "environments": ["MinAtar/Asterix-v1", "MinAtar/Seaquest-v1"],
         "algorithms": [{"algorithm": "mvi", "q": 2}],
-        "grid": {
-            "munchausen_alpha": [0.01, 0.1, 0.5, 0.9, 0.99],
-            "temperature": [0.01, 0.1, 1.0, 10.0, 100.0],
-        },
     },
     scales={
         "smoke": {
+            "remark": "two points, 400 steps of MinAtar's Asterix: nothing is learnt",
             "environments": ["MinAtar/Asterix-v1"],
             "grid": {"munchausen_alpha": [0.5, 0.9], "temperature": [10.0]},
             "seeds": 1,
-            "settings": {
-                **{"total_steps": 400, "learning_starts": 100, "log_every": 200},
-                **{"eval_every": 200, "eval_episodes": 1, "buffer_size": 400},
-            },
+            "settings": _SMOKE_MINATAR,
         },
         "small": {
-            "environments": ["MinAtar/Asterix-v1", "MinAtar/Seaquest-v1"],
+            "remark": "MinAtar's Asterix and Seaquest, 75 000 steps; of the grid the paper's "
+            "choice and the eight points around it, so that three seeds of each can decide between "
+            "them",
             "grid": {"munchausen_alpha": [0.5, 0.9, 0.99], "temperature": [1.0, 10.0, 100.0]},
             "seeds": 3,
             "settings": {"total_steps": 75_000, "eval_every": 7_500, "epsilon_fraction": 0.2},
         },
         "night": {
-            "environments": ["MinAtar/Asterix-v1", "MinAtar/Seaquest-v1"],
+            "remark": "MinAtar's Asterix and Seaquest, 200 000 steps, two seeds; τ = 0.03 of M-VI "
+            "is added to the paper's grid, and α = 0, which is Tsallis-VI; α = 0.01 and 0.1 and "
+            "τ = 100 are left out",
             "grid": {
                 "munchausen_alpha": [0.0, 0.5, 0.9, 0.99],
                 "temperature": [0.01, 0.03, 0.1, 1.0, 10.0],
@@ -245,22 +249,15 @@ SWEEP = Experiment(
             "settings": {"total_steps": 200_000, "eval_every": 10_000},
         },
         "full": {
+            "remark": "Table 2, 3 seeds: the paper does not say how many for the grid",
             "environments": ["ALE/Asterix-v5", "ALE/Seaquest-v5"],
+            "grid": {
+                "munchausen_alpha": [0.01, 0.1, 0.5, 0.9, 0.99],
+                "temperature": [0.01, 0.1, 1.0, 10.0, 100.0],
+            },
             "seeds": 3,
             "settings": {"total_steps": 12_500_000},
         },
-    },
-    remarks={
-        "smoke": "two points, 400 steps of MinAtar's Asterix: nothing is learnt",
-        "small": (
-            "MinAtar's Asterix and Seaquest, 75 000 steps; of the grid the paper's choice and the "
-            "eight points around it, so that three seeds of each can decide between them"
-        ),
-        "night": (
-            "MinAtar's Asterix and Seaquest, 200 000 steps, two seeds; τ = 0.03 of M-VI is added "
-            "to the paper's grid, and α = 0, which is Tsallis-VI; τ = 100 is left out"
-        ),
-        "full": "Table 2, 3 seeds: the paper does not say how many for the grid",
     },
 )
 
@@ -279,21 +276,19 @@ MINATAR_Q = Experiment(
     },
     scales={
         "smoke": {
+            "remark": "one game, two values of q, 400 steps: nothing is learnt",
             "environments": ["MinAtar/Breakout-v1"],
             "algorithms": [
                 {"label": f"q={q}, τ=0.1", "algorithm": "mvi", "q": q, "temperature": 0.1}
                 for q in (1, 2)
             ],
             "seeds": 1,
-            "settings": {
-                **{"total_steps": 400, "learning_starts": 100, "log_every": 200},
-                **{"eval_every": 200, "eval_episodes": 1, "buffer_size": 400},
-            },
+            "settings": _SMOKE_MINATAR,
         },
-        "night": {"seeds": 5, "settings": {"total_steps": 300_000, "eval_every": 15_000}},
-    },
-    remarks={
-        "smoke": "one game, two values of q, 400 steps: nothing is learnt",
-        "night": "5 seeds of 300 000 steps; the preset minatar, the gap with α = 0.9",
+        "night": {
+            "remark": "5 seeds of 300 000 steps; the preset minatar, the gap with α = 0.9",
+            "seeds": 5,
+            "settings": {"total_steps": 300_000, "eval_every": 15_000},
+        },
     },
 )

@@ -30,9 +30,9 @@ def curve(panel: str, q: float, x: Tensor, y: Tensor) -> FamilyCurve:
     return FamilyCurve(panel, q, x.double().numpy(), y.double().numpy())
 
 
-def point(panel: str, q: float, x: float, y: float) -> FamilyCurve:
+def point(panel: str, q: float, x: float, y: float | Tensor) -> FamilyCurve:
     """Return a line of one point, for panels that show one number per index."""
-    return FamilyCurve(panel, q, np.array([x], dtype=np.float64), np.array([y], dtype=np.float64))
+    return FamilyCurve(panel, q, np.array([float(x)]), np.array([float(y)]))
 
 
 def of_panel(curves: Iterable[FamilyCurve], panel: str) -> list[FamilyCurve]:

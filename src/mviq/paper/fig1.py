@@ -61,16 +61,15 @@ def component(x: Tensor, q: float) -> Tensor:
 def compute() -> list[FamilyCurve]:
     """Return every curve of the figure, panel by panel."""
     positive, line, actions = _grid(0.02, 3, 597), _grid(-3, 2, 501), _actions()
-    areas = {q: torch.trapezoid(component(actions, q), actions).item() for q in INDICES}
-    slopes = {q: slope(component, actions, q).abs().max().item() for q in INDICES}
+    area, steepest = "entropy_area", "entropy_steepest_slope"
     return [
         *(curve("log_physics", q, positive, log_q_physics(positive, q)) for q in INDICES),
         *(_exponential_up_to_its_pole(q) for q in INDICES),
         *(curve("entropy_component", q, actions, component(actions, q)) for q in INDICES),
         *(curve("log_mviq", q, positive, log_q(positive, q)) for q in INDICES),
         *(curve("exp_mviq", q, line, exp_q(line, q)) for q in INDICES),
-        *(point("entropy_area", q, q, areas[q]) for q in INDICES),
-        *(point("entropy_steepest_slope", q, q, slopes[q]) for q in INDICES),
+        *(point(area, q, q, torch.trapezoid(component(actions, q), actions)) for q in INDICES),
+        *(point(steepest, q, q, slope(component, actions, q).abs().max()) for q in INDICES),
     ]
 
 
@@ -162,48 +161,31 @@ def draw(curves: Sequence[FamilyCurve]) -> Figure:
         "The paper’s figure, in the physics convention of its eq. (2)",
         "The same in mviq’s convention: the index $q$ becomes $2-q$",
     )
-    for row, convention in ((panels, "physics"), (mirrored, "mviq")):
-        _draw_logarithm(row[0], curves, convention)
-        _draw_exponential(row[1], curves, convention)
+    # The notes say where the caption's claim holds, and stand where there is room.
+    _draw_logarithm(panels[0], curves, "log_physics", r"$\ln_q x=(x^{1-q}-1)/(1-q)$")
+    _note(panels[0], "flatter with $q$\nfor $x>1$", 2.2, 1.7)
+    _draw_exponential(panels[1], curves, "exp_physics", r"$\exp_q x=[1+(1-q)x]_+^{1/(1-q)}$")
+    _note(panels[1], "steeper with $q$\nfor $x>0$", -1.3, 3.4)
     _draw_component(panels[2], curves)
+    _draw_logarithm(mirrored[0], curves, "log_mviq", r"$\ln_q x=(x^{q-1}-1)/(q-1)$")
+    _note(mirrored[0], "flatter with $q$\nfor $x<1$", 0.55, 0.75)
+    _draw_exponential(mirrored[1], curves, "exp_mviq", r"$\exp_q x=[1+(q-1)x]_+^{1/(q-1)}$")
+    _note(mirrored[1], "steeper with $q$\nfor $x<0$, until 0", -1.6, 2.2)
     _draw_flatness(mirrored[2], curves)
     return figure
 
 
-_LOG_TITLE = {
-    "physics": r"$\ln_q x=(x^{1-q}-1)/(1-q)$",
-    "mviq": r"$\ln_q x=(x^{q-1}-1)/(q-1)$",
-}
-_EXP_TITLE = {
-    "physics": r"$\exp_q x=[1+(1-q)x]_+^{1/(1-q)}$",
-    "mviq": r"$\exp_q x=[1+(q-1)x]_+^{1/(q-1)}$",
-}
-# Notes on where the caption's claim holds, placed where there is room: text, x, y.
-_LOG_NOTE = {
-    "physics": ("flatter with $q$\nfor $x>1$", 2.2, 1.7),
-    "mviq": ("flatter with $q$\nfor $x<1$", 0.55, 0.75),
-}
-_EXP_NOTE = {
-    "physics": ("steeper with $q$\nfor $x>0$", -1.3, 3.4),
-    "mviq": ("steeper with $q$\nfor $x<0$, until 0", -1.6, 2.2),
-}
-
-
-def _draw_logarithm(axes: Axes, curves: Sequence[FamilyCurve], convention: str) -> None:
-    draw_family(axes, curves, f"log_{convention}")
+def _draw_logarithm(axes: Axes, curves: Sequence[FamilyCurve], panel: str, title: str) -> None:
+    draw_family(axes, curves, panel)
     axes.axvline(1, color="0.5", linewidth=0.8)
-    _note(axes, *_LOG_NOTE[convention])
-    axes.set(xlim=(0, 3), ylim=(-3, 3), xlabel="$x$", ylabel=r"$\ln_q x$")
-    axes.set_title(_LOG_TITLE[convention])
+    axes.set(xlim=(0, 3), ylim=(-3, 3), xlabel="$x$", ylabel=r"$\ln_q x$", title=title)
     axes.legend(loc="lower right", handlelength=3.2)
 
 
-def _draw_exponential(axes: Axes, curves: Sequence[FamilyCurve], convention: str) -> None:
-    draw_family(axes, curves, f"exp_{convention}")
+def _draw_exponential(axes: Axes, curves: Sequence[FamilyCurve], panel: str, title: str) -> None:
+    draw_family(axes, curves, panel)
     axes.axvline(0, color="0.5", linewidth=0.8)
-    _note(axes, *_EXP_NOTE[convention])
-    axes.set(xlim=(-3, 2), ylim=(-0.1, 6), xlabel="$x$", ylabel=r"$\exp_q x$")
-    axes.set_title(_EXP_TITLE[convention])
+    axes.set(xlim=(-3, 2), ylim=(-0.1, 6), xlabel="$x$", ylabel=r"$\exp_q x$", title=title)
 
 
 def _note(axes: Axes, text: str, x: float, y: float) -> None:

@@ -5,23 +5,15 @@ The paper's claims: the difference settles, around −0.5; the residual grows wi
 """
 
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
 from mviq.arrays import Floats
 from mviq.drawing.panels import Maths, Panel, value_range
-from mviq.paper.learning import (
-    Learning,
-    above,
-    confidence,
-    curve_panel,
-    difference,
-    in_words,
-    learning,
-    reproduction,
-    within,
-)
+from mviq.paper.evidence import above, difference, finding_above, in_words, within
+from mviq.paper.learning import Learning, confidence, curve_panel, learning, reproduction
 from mviq.paper.reproduction import Finding, Reproduction
 from mviq.reports.reading import StudyData
 from mviq.reports.statistics import Interval, interval, mean
@@ -53,8 +45,8 @@ def make(data: StudyData) -> Reproduction:
 
 def _panel(results: Learning) -> Panel:
     (env,) = results.envs
-    least = 0.0 if results.metric == RESIDUAL else -np.inf
-    panel = curve_panel(results, env, results.curves, lambda curves: confidence(curves, least))
+    bounds = (0.0 if results.metric == RESIDUAL else -np.inf, np.inf)
+    panel = curve_panel(results, env, results.curves, partial(confidence, bounds=bounds))
     panel = replace(panel, title=Maths(TITLES[results.metric]), y_title="")
     if results.metric != RESIDUAL:
         return panel
@@ -87,8 +79,7 @@ def _grows(results: Learning) -> list[Finding]:
     findings = []
     for small, large in pairwise(results.curves):
         more = difference(results.area(large), results.area(small))
-        where = f"{small} to {large}"
-        findings.append(Finding("R_q grows with q", where, f"by {in_words(more)}", above(more)))
+        findings.append(finding_above("R_q grows with q", f"{small} to {large}", "by {}", more))
     return findings
 
 
@@ -96,8 +87,7 @@ def _jumps(results: Learning) -> Finding:
     """Compare the last increase with the one before."""
     areas = [results.area(f"q={q}") for q in (3, 4, 5)]
     jump = interval(lambda x, y, z: (mean(z) - mean(y)) - (mean(y) - mean(x)), *areas)
-    measured = f"more than from 3 to 4 by {in_words(jump)}"
-    return Finding("R_q jumps", "q=4 to q=5", measured, above(jump))
+    return finding_above("R_q jumps", "q=4 to q=5", "more than from 3 to 4 by {}", jump)
 
 
 def _negligible(results: Learning) -> Finding:

@@ -6,18 +6,9 @@ selected by their result say nothing about the average. Figure 7 shows all games
 
 import numpy as np
 
+from mviq.paper.evidence import difference, finding_above, more_often
 from mviq.paper.experiments import M_VI
-from mviq.paper.learning import (
-    Learning,
-    above,
-    curve_panel,
-    difference,
-    in_words,
-    learning,
-    more_often,
-    reproduction,
-    standard_error,
-)
+from mviq.paper.learning import Learning, curve_panel, learning, reproduction, standard_error
 from mviq.paper.reproduction import Finding, Reproduction
 from mviq.reports.reading import StudyData
 from mviq.reports.statistics import task_means
@@ -37,10 +28,10 @@ def selected(data: StudyData) -> Reproduction:
         raise ValueError(f"no game has scores of both {OURS} and {M_VI}")
     order = [results.envs[i] for i in best_first[:SHOWN]]
     panels = [curve_panel(results, env, (OURS, M_VI), standard_error) for env in order]
-    chosen = f"all {len(order)} games"
-    if len(order) < len(results.envs):
+    chosen = f"all {len(order)} games with scores of both"
+    if len(order) < len(best_first):
         chosen = (
-            f"the {len(order)} of {len(results.envs)} games with the largest improvement: chosen "
+            f"the {len(order)} of {len(best_first)} games with the largest improvement: chosen "
             "by the result, so that these tests are optimistic; fig7 has all games"
         )
     findings = [finding for env in order for finding in _comparison(results, env)]
@@ -56,12 +47,11 @@ def every(data: StudyData) -> Reproduction:
 
 
 def _comparison(results: Learning, env: str) -> list[Finding]:
-    place = [results.envs.index(env)]
-    higher = difference(results.last(OURS)[:, place], results.last(M_VI)[:, place])
-    faster = difference(results.area(OURS)[:, place], results.area(M_VI)[:, place])
+    higher = difference(results.last(OURS, env), results.last(M_VI, env))
+    faster = difference(results.area(OURS, env), results.area(M_VI, env))
     return [
-        Finding(f"ends higher than {M_VI}", env, f"by {in_words(higher)}", above(higher)),
-        Finding("learns faster", env, f"time average higher by {in_words(faster)}", above(faster)),
+        finding_above(f"ends higher than {M_VI}", env, "by {}", higher),
+        finding_above("learns faster", env, "time average higher by {}", faster),
     ]
 
 
@@ -73,5 +63,5 @@ def _better(results: Learning, baseline: str) -> Finding:
     if not known.any():
         return Finding(claim, where, "no game has scores of both", None)
     chance = more_often(ours[:, known], theirs[:, known])
-    measured = f"a run of it beats one of {baseline} with probability {in_words(chance)}"
-    return Finding(claim, where, measured, above(chance, 0.5))
+    measured = f"a run of it beats one of {baseline} with probability {{}}"
+    return finding_above(claim, where, measured, chance, level=0.5)

@@ -15,17 +15,13 @@ from mviq.drawing.figures import draw
 from mviq.drawing.panels import FigureData, Panel, Series
 from mviq.drawing.style import looks
 from mviq.env_families import ATARI, family_of, reference_of
+from mviq.paper.evidence import finding_above, unitless
 from mviq.paper.experiments import M_VI, TSALLIS_VI
 from mviq.paper.fig4 import OURS
-from mviq.paper.learning import Learning, above, in_words, learning, unitless
+from mviq.paper.learning import Learning, learning
 from mviq.paper.reproduction import Data, Finding, Reproduction
 from mviq.reports.reading import StudyData
-from mviq.reports.statistics import (
-    Interval,
-    interval,
-    percent_improvement,
-    referenced_improvement,
-)
+from mviq.reports.statistics import Interval, interval, percent_improvement, referenced_improvement
 
 BASELINES = (M_VI, TSALLIS_VI)
 LARGE, DOUBLE, EQUAL = 150.0, 50.0, 20.0
@@ -146,8 +142,8 @@ def _typical(over: GameImprovements, claim: str, level: float) -> Finding:
     """Test that more than half of the games are improved by more than a level, in percent.
 
     The share of such games jumps at the level, where a bootstrap interval would cover it badly. The
-    median over games does not, and for an odd number of games it is above the level if and only if
-    more than half of them are.
+    median over games does not. It is the lower median for an even number of games, because that is
+    above the level if and only if more than half of the games are.
     """
     where = f"{len(over.games)} games against {over.baseline}"
     if not over.games:
@@ -155,8 +151,9 @@ def _typical(over: GameImprovements, claim: str, level: float) -> Finding:
 
     def median(new: Floats, old: Floats) -> Floats:
         # The floor: where seeds drawn again have a baseline of zero, the sign still counts.
-        return np.asarray(np.median(percent_improvement(new, old, floor=1e-9), axis=-1))
+        percent = percent_improvement(new, old, floor=1e-9)
+        return np.asarray(np.quantile(percent, 0.5, axis=-1, method="lower"))
 
     typical = interval(median, *unitless(over.ours, over.theirs))
-    measured = f"{_counts(over.percent.estimate)}; median over games {in_words(typical)} %"
-    return Finding(claim, where, measured, above(typical, level))
+    measured = f"{_counts(over.percent.estimate)}; median over games {{}} %"
+    return finding_above(claim, where, measured, typical, level)

@@ -1,9 +1,5 @@
-"""Results of the runs of a study: curves on one grid, final scores, and tests of differences.
+"""Results of the runs of a study: curves on one grid and scores, and figures of them."""
 
-A difference is decided by its 95 % interval, not by its estimate.
-"""
-
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,9 +19,7 @@ from mviq.reports.statistics import (
     align,
     area_under_curve,
     curve_interval,
-    interval,
     mean,
-    probability_of_improvement,
     task_means,
 )
 from mviq.runs.records import final_score
@@ -44,14 +38,23 @@ class Learning:
         """Return the curves ``(seeds, points)`` of a label in an environment."""
         return np.asarray(self.curves[label].curves[:, self.envs.index(env)])
 
-    def last(self, label: str) -> Floats:
-        """Return the final scores ``(seeds, environments)``, as in reports."""
-        return final_score(self.curves[label].curves)
+    def first(self, label: str) -> Floats:
+        """Return the scores of the first measurement ``(seeds, environments)``."""
+        return np.asarray(self.curves[label].curves[..., 0])
 
-    def area(self, label: str) -> Floats:
+    def last(self, label: str, env: str | None = None) -> Floats:
+        """Return the final scores ``(seeds, environments)``, as in reports, or those of one."""
+        return self._select(final_score(self.curves[label].curves), env)
+
+    def area(self, label: str, env: str | None = None) -> Floats:
         """Return the scores averaged over time, which reward learning early."""
         aligned = self.curves[label]
-        return area_under_curve(aligned.curves, aligned.steps)
+        if aligned.steps.size == 1:  # no time passes: the average is the only point
+            return self._select(self.first(label), env)
+        return self._select(area_under_curve(aligned.curves, aligned.steps), env)
+
+    def _select(self, scores: Floats, env: str | None) -> Floats:
+        return scores if env is None else scores[:, [self.envs.index(env)]]
 
 
 def learning(data: StudyData, metric: str = "eval", which: Which = "ended") -> Learning:
@@ -104,78 +107,9 @@ def standard_error(curves: Floats) -> Interval:
     return Interval(means, means - error, means + error)
 
 
-def confidence(curves: Floats, least: float = -math.inf) -> Interval:
-    """Return the mean of curves ``(seeds, points)``, never below ``least``, and 95 % intervals."""
-    return curve_interval(mean, curves[:, None], bounds=(least, math.inf))
-
-
-def difference(new: Floats, old: Floats, level: float = 0.95) -> Interval:
-    """Return mean(new) − mean(old) with its interval; both have shape ``(seeds, tasks)``."""
-    return interval(lambda x, y: mean(x) - mean(y), new, old, level=level)
-
-
-def more_often(new: Floats, old: Floats) -> Interval:
-    """Return the probability that a run of ``new`` scores above one of ``old``, with its interval.
-
-    If even a complete separation of the runs has a two-sided permutation p-value above 5 %, there
-    are too few runs to decide anything, and the interval is [0, 1]. This is so for three seeds of
-    each in one task, but not in two.
-
-    >>> high, low = np.array([[4.0], [5.0], [6.0]]), np.array([[1.0], [2.0], [3.0]])
-    >>> in_words(more_often(high, low)), in_words(more_often(high.repeat(2, 1), low.repeat(2, 1)))
-    ('1 [0, 1]', '1 [1, 1]')
-    """
-    chance = interval(probability_of_improvement, *unitless(new, old), bounds=(0.0, 1.0))
-    runs = [(~np.isnan(scores)).sum(axis=0).tolist() for scores in (new, old)]
-    orders = math.prod(math.comb(m + n, m) for m, n in zip(*runs, strict=True))
-    if np.isnan(chance.low) or 2 / orders <= 0.05:
-        return chance
-    return replace(chance, low=0.0, high=1.0)
-
-
-def unitless(new: Floats, old: Floats) -> tuple[Floats, Floats]:
-    """Return the scores of each task divided by their standard deviation there.
-
-    Probabilities and percentages do not change, but how much an interval is widened for few runs
-    would otherwise depend on the game with the largest scores.
-    """
-    both = np.concatenate([new, old])
-    spread = np.sqrt(task_means((both - task_means(both)) ** 2))
-    unit = np.where(spread > 0, spread, 1.0)
-    return new / unit, old / unit
-
-
-def above(number: Interval, level: float = 0.0) -> bool | None:
-    """Return whether a number lies above a level, None if its interval does not decide it.
-
-    >>> above(Interval(2.0, 1.0, 3.0)), above(Interval(2.0, -1.0, 5.0)), above(Interval(-2, -3, -1))
-    (True, None, False)
-    """
-    return True if number.low > level else False if number.high < level else None
-
-
-def within(number: Interval, tolerance: float) -> bool | None:
-    """Return whether a number is zero up to a tolerance, None if its interval does not decide it.
-
-    >>> within(Interval(0.0, -0.1, 0.1), 0.2), within(Interval(1.0, 0.5, 1.5), 0.2)
-    (True, False)
-    """
-    if -tolerance <= number.low and number.high <= tolerance:
-        return True
-    return False if number.low > tolerance or number.high < -tolerance else None
-
-
-def in_words(number: Interval) -> str:
-    """Return a number with its interval, or say why there is none.
-
-    >>> in_words(Interval(0.25, 0.125, 0.5))
-    '0.25 [0.125, 0.5]'
-    """
-    if np.isnan(number.estimate):
-        return "no score"
-    if np.isnan(number.low):
-        return f"{number.estimate:.3g} (no interval: fewer than two seeds somewhere)"
-    return str(number)
+def confidence(curves: Floats, bounds: tuple[float, float]) -> Interval:
+    """Return the mean of curves ``(seeds, points)`` with its 95 % intervals, within bounds."""
+    return curve_interval(mean, curves[:, None], bounds=bounds)
 
 
 def curve_panel(

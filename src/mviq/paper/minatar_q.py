@@ -6,19 +6,11 @@ from functools import partial
 import numpy as np
 
 from mviq.drawing.panels import Panel
-from mviq.paper.learning import (
-    Learning,
-    above,
-    confidence,
-    curve_panel,
-    difference,
-    in_words,
-    learning,
-    reproduction,
-)
+from mviq.paper.evidence import difference, finding_above
+from mviq.paper.learning import Learning, confidence, curve_panel, learning, reproduction
 from mviq.paper.reproduction import Finding, Reproduction
 from mviq.reports.reading import StudyData
-from mviq.reports.statistics import task_means
+from mviq.reports.statistics import mean
 
 SETTINGS = ("mean over seeds of the greedy raw return, ribbon the 95 % interval",)
 
@@ -33,7 +25,7 @@ def make(data: StudyData) -> Reproduction:
         by_q.setdefault(q, []).append(label)
         by_temperature.setdefault(temperature, []).append(label)
     cases = [(env, t, labels) for env in results.envs for t, labels in by_temperature.items()]
-    panels = [_panel(results, data.returns_of(case[0])[0], *case) for case in cases]
+    panels = [_panel(results, data.returns_of(case[0]), *case) for case in cases]
     findings = [
         _better(results, env, label, labels[0], "at the same τ")
         for env, _, labels in cases
@@ -46,22 +38,22 @@ def make(data: StudyData) -> Reproduction:
     return reproduction("minatar-q", panels, (*SETTINGS, *results.notes), findings)
 
 
-def _panel(results: Learning, least: float, env: str, temperature: str, labels: list[str]) -> Panel:
+def _panel(
+    results: Learning, bounds: tuple[float, float], env: str, temperature: str, labels: list[str]
+) -> Panel:
     """Return the curves of one game at one temperature, labelled by q alone."""
-    panel = curve_panel(results, env, labels, partial(confidence, least=least))
+    panel = curve_panel(results, env, labels, partial(confidence, bounds=bounds))
     series = [replace(one, label=one.label.partition(", ")[0]) for one in panel.series]
     return replace(panel, title=f"{env}, {temperature}", series=tuple(series))
 
 
 def _best(results: Learning, env: str, labels: list[str]) -> str:
     """Return the label with the highest mean final score."""
-    place = results.envs.index(env)
-    means = [np.nan_to_num(task_means(results.last(x))[place], nan=-np.inf) for x in labels]
+    means = [np.nan_to_num(mean(results.last(label, env)), nan=-np.inf) for label in labels]
     return labels[int(np.argmax(means))]
 
 
 def _better(results: Learning, env: str, label: str, baseline: str, where: str) -> Finding:
-    place = [results.envs.index(env)]
-    lead = difference(results.last(label)[:, place], results.last(baseline)[:, place])
+    lead = difference(results.last(label, env), results.last(baseline, env))
     claim = f"better than {baseline.partition(', ')[0]}, {where}"
-    return Finding(claim, f"{env}, {label}", f"ends higher by {in_words(lead)}", above(lead))
+    return finding_above(claim, f"{env}, {label}", "ends higher by {}", lead)

@@ -62,11 +62,8 @@ TSALLIS_VI = (*TABLE_2, ("τ of Tsallis-VI", "temperature", 10.0))
 
 def first() -> Reproduction:
     """Compare Table 1 with the presets for CartPole and Acrobot."""
-    columns = {
-        "CartPole-v1": (CARTPOLE, resolve("CartPole-v1")),
-        "Acrobot-v1": (ACROBOT, resolve("Acrobot-v1")),
-    }
-    return _table("table1", columns)
+    columns = {"CartPole-v1": CARTPOLE, "Acrobot-v1": ACROBOT}
+    return _table("table1", {env: (rows, resolve(env)) for env, rows in columns.items()})
 
 
 def second() -> Reproduction:

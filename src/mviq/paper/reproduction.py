@@ -77,8 +77,8 @@ def at_scale(made: Reproduction, experiment: Experiment, scale: StudyScale) -> R
 
     At scale ``smoke`` nothing is decided: the findings are dropped.
     """
-    remark = f"scale {scale}: {experiment.cost(scale)}; {experiment.remarks[scale]}"
-    settings = (remark, *made.settings)
+    remark = experiment.scales[scale]["remark"]
+    settings = (f"scale {scale}: {experiment.cost(scale)}; {remark}", *made.settings)
     if scale == "smoke":
         proviso = "scale smoke shows that everything runs and decides nothing"
         return replace(made, settings=settings, findings=(), proviso=proviso)

@@ -25,8 +25,10 @@ from scipy import sparse, stats
 from mviq.arrays import Floats
 from mviq.drawing.figures import heat_map, panel_grid
 from mviq.drawing.style import in_style, looks
+from mviq.paper.evidence import above
 from mviq.paper.reproduction import Data, Finding, Reproduction
 from mviq.progress import counting
+from mviq.reports.statistics import Interval
 from mviq.tabular import MDP, Algorithm, ExplicitKL, Noise, iterate, optimal_q_values
 from mviq.tabular.generators import chain, garnet, grid_world
 from mviq.tsallis import Family
@@ -157,13 +159,11 @@ def regret(problems: Together, setting: Setting, iterations: int) -> Floats:
         noise = replace(noise, scale=noise.scale * problems.unit)
     seen = []
     steps = iterate(problems.mdp, setting.algorithm(problems.unit), tolerance=0.0, noise=noise)
-    last = None
-    for last in islice(steps, iterations):
-        if last.iteration > iterations // 2 and last.iteration % LOOK_EVERY == 0:
-            seen.append(problems.regret(last.q_values.numpy()))
+    for step in islice(steps, iterations):
+        if step.iteration > iterations // 2 and step.iteration % LOOK_EVERY == 0:
+            seen.append(problems.regret(step.q_values.numpy()))
     if not seen:  # it converged, cycled or diverged before
-        assert last is not None
-        seen.append(problems.regret(np.nan_to_num(last.q_values.numpy())))
+        seen.append(problems.regret(np.nan_to_num(step.q_values.numpy())))
     mean: Floats = np.mean(seen, axis=0)
     return mean
 
@@ -229,11 +229,9 @@ def sufficient(regrets: Regrets, setting: Setting) -> tuple[float, float]:
 def draw(regrets: Regrets) -> Figure:
     """Draw for each problem the map, and below it regret against temperature."""
     figure, panels = panel_grid(2 * len(PROBLEMS), width=3.8, height=2.9, columns=len(PROBLEMS))
-    for problem, above, below in zip(
-        PROBLEMS, panels[: len(PROBLEMS)], panels[len(PROBLEMS) :], strict=True
-    ):
-        _draw_map(above, regrets, problem)
-        _draw_regret(below, regrets, problem)
+    for column, problem in enumerate(PROBLEMS):
+        _draw_map(panels[column], regrets, problem)
+        _draw_regret(panels[len(PROBLEMS) + column], regrets, problem)
     panels[0].set_ylabel("error in every iteration, σ")
     panels[len(PROBLEMS)].set_ylabel("regret, Gaussian error, σ = 0.3")
     panels[-1].legend(title="q", ncols=2)
@@ -321,5 +319,4 @@ def _gain(claim: str, where: str, more: Floats, less: Floats) -> Finding:
     measured = (
         f"regret {more.mean():.3f} and {less.mean():.3f}: gain {gain:.3f} [{low:.3f}, {high:.3f}]"
     )
-    holds = True if low > NEGLIGIBLE else False if high < NEGLIGIBLE else None
-    return Finding(claim, where, measured, holds)
+    return Finding(claim, where, measured, above(Interval(gain, low, high), NEGLIGIBLE))

@@ -14,11 +14,11 @@ from mviq.paper.theorems import (
     munchausen,
     policies,
 )
-from mviq.paper.theorems.statement import Check, Statement, name_of, with_name
+from mviq.paper.theorems.statement import Check, Statement, measure, name_of
 
-__all__ = ["CHECKS", "Check", "Statement", "name_of"]
+__all__ = ["CHECKS", "Check", "Statement", "measure", "name_of"]
 
-_CHECKS: tuple[Check, ...] = (
+CHECKS: tuple[Check, ...] = (
     # Section 2
     convergence.recursion_concave,
     entropies.f_divergence,
@@ -90,4 +90,3 @@ _CHECKS: tuple[Check, ...] = (
     # Section 5
     iteration.tsallis_vi,
 )
-CHECKS = tuple(map(with_name, _CHECKS))

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from mviq import tsallis
 from mviq.paper.theorems.samples import draw_values
-from mviq.paper.theorems.statement import Statement, excess, largest, worst
+from mviq.paper.theorems.statement import Statement, excess, largest, share, worst
 
 
 def _threshold(z: Tensor, offset: float) -> tuple[Tensor, Tensor]:
@@ -42,7 +42,6 @@ def theorem_2_error() -> Statement:
     error = {q: worst(tsallis.taylor_policy(z, q) - tsallis.policy(z, q)) for q in indices}
     close = draw_values(20_000, 6, scale=0.3, seed=32)
     wrong = tsallis.support(close, 3.0) ^ (tsallis.taylor_policy(close, 3.0) > 0)
-    share = float(wrong.any(-1).double().mean())
     sums = [tsallis.policy(z, q).sum(-1) - 1 for q in error]
     return Statement(
         reference="Theorem 2, Algorithm 1",
@@ -54,7 +53,7 @@ def theorem_2_error() -> Statement:
         only_for="q = 2, where it is exact",
         evidence="largest error "
         + ", ".join(f"{e:.2f} at q = {q:g}" for q, e in error.items())
-        + f"; wrong support in {share:.0%} of draws at q = 3",
+        + f"; wrong support in {share(wrong.any(-1)):.0%} of draws at q = 3",
         corrected="no approximation is needed: a closed rule gives the support and Newton's "
         "method ψ to rounding, for every q > 0",
         residual=worst(*sums, *[_stationarity(z, q) for q in error]),
@@ -74,7 +73,7 @@ def theorem_2_main_rule() -> Statement:
     _, psi = _threshold(z, offset=0.0)
 
     def undefined(q: float) -> float:
-        return float((tsallis.exp_q(z - psi, q).sum(-1) == 0).double().mean())
+        return share(tsallis.exp_q(z - psi, q).sum(-1) == 0)
 
     shares = {q: undefined(q) for q in (3.0, 5.0, 10.0)}
     policies = [tsallis.taylor_policy(z, q) for q in shares]
@@ -86,7 +85,7 @@ def theorem_2_main_rule() -> Statement:
         printed_residual=largest(*shares.values()),
         only_for="q ≤ 2",
         evidence="all probabilities are 0 in "
-        + ", ".join(f"{share:.0%} of draws at q = {q:g}" for q, share in shares.items()),
+        + ", ".join(f"{found:.0%} of draws at q = {q:g}" for q, found in shares.items()),
         corrected="with the term i(1 − 1/(q−1)) of Algorithm 1 the policy is always defined",
         residual=worst(*[policy.sum(-1) - 1 for policy in policies])
         + undefined(1.5)
@@ -128,7 +127,7 @@ def theorem_2_truncation() -> Statement:
         psi = tsallis.normalizer(values, q, temperature).unsqueeze(-1)
         if q == 2:
             wrong = (values > psi / temperature) ^ support
-            printed = float(wrong.any(-1).double().mean())
+            printed = share(wrong.any(-1))
         margin = values / temperature - (psi - 1 / (q - 1))
         violations.append(torch.where(support, -margin, margin))
     return Statement(
@@ -155,7 +154,7 @@ def theorem_2_support_size() -> Statement:
         normalised = weights / weights.sum(-1, keepdim=True)
         errors.append(tsallis.taylor_policy(z, q) - normalised)
     support = (tsallis.taylor_policy(z, 3.0) > 0).sum(-1, keepdim=True)
-    wrong = float((sizes[3.0] != support).double().mean())
+    wrong = share(sizes[3.0] != support)
     return Statement(
         reference="Algorithm 1",
         claim="K(s) is the set of actions in the support",
@@ -174,7 +173,7 @@ def theorem_2_support_size() -> Statement:
 def algorithm_1_literal() -> Statement:
     """Evaluate the printed condition for K(s) in both conventions."""
     z = draw_values(5000, 6, seed=37)
-    empty = float((_threshold(z, offset=1 - 1 / (1 - 2))[0] == 0).double().mean())
+    empty = share(_threshold(z, offset=1 - 1 / (1 - 2))[0] == 0)
     ours = sum(int((_threshold(z, offset=1 - 1 / (q - 1))[0] == 0).sum()) for q in (1.5, 2.0, 4.0))
     return Statement(
         reference="Algorithm 1",

@@ -1,5 +1,7 @@
 """When the regularised recursion converges: Eq. (1), Theorem 3 and the lemma of Geist et al."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -24,10 +26,15 @@ def _step_policy(q_values: Tensor, prior: Tensor, q: float, temperature: float) 
     return tsallis.policy(q_values, q, q * temperature, prior)
 
 
-def _step_value(q_values: Tensor, prior: Tensor, q: float, temperature: float) -> Tensor:
-    """Return max ⟨π, Q⟩ − τ D_q(π‖μ)."""
-    policy = _step_policy(q_values, prior, q, temperature)
-    return (policy * q_values).sum(-1) - temperature * tsallis.divergence(policy, prior, q)
+def _step(problem: Problem, prior: Tensor, q: float) -> Callable[[Tensor], Tensor]:
+    """Return the update Q ← r + γ P max ⟨π, Q⟩ − τ D_q(π‖μ)."""
+
+    def step(q_values: Tensor) -> Tensor:
+        policy = _step_policy(q_values, prior, q, _TEMPERATURE)
+        penalty = _TEMPERATURE * tsallis.divergence(policy, prior, q)
+        return problem.backup((policy * q_values).sum(-1) - penalty)
+
+    return step
 
 
 def recursion_concave() -> Statement:
@@ -177,10 +184,8 @@ def regularised_optimum() -> Statement:
     def value(policy: Tensor) -> Tensor:
         return problem.value(policy, -_TEMPERATURE * tsallis.divergence(policy, prior, 2.0))
 
-    def step(q_values: Tensor) -> Tensor:
-        return problem.backup(_step_value(q_values, prior, 2.0, _TEMPERATURE))
-
-    best = _step_policy(repeat(step, problem.rewards).q_values, prior, 2.0, _TEMPERATURE)
+    optimal = repeat(_step(problem, prior, 2.0), problem.rewards).q_values
+    best = _step_policy(optimal, prior, 2.0, _TEMPERATURE)
     better, advantages = [], []
     for seed in range(60, 100):
         rival = draw_policies(120, 4, 2.0, seed).view_as(best)
@@ -205,10 +210,7 @@ def theorem_3_fixed_prior() -> Statement:
     first, second = problem.draw(5.0, 54), problem.draw(5.0, 55)
     ratios, distances = [], []
     for q in (0.5, 1.0, 2.0, 3.0):
-
-        def step(q_values: Tensor, q: float = q) -> Tensor:
-            return problem.backup(_step_value(q_values, prior, q, _TEMPERATURE))
-
+        step = _step(problem, prior, q)
         ratios.append(contraction(step, first, second))
         ends = [repeat(step, start).q_values for start in (first, second)]
         distances.append(ends[0] - ends[1])

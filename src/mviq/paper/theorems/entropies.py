@@ -1,7 +1,6 @@
 """Tsallis entropy and the Tsallis KL divergence: section 2, section 3.2 and appendix A."""
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -15,32 +14,32 @@ _POLICIES = draw_policies(500, _ACTIONS, seed=10)
 _PRIORS = draw_policies(500, _ACTIONS, seed=11)
 
 
-def _entropy_physics(policies: Tensor, q: float) -> Tensor:
+def _entropy(q: float) -> Tensor:
+    return tsallis.entropy(_POLICIES, q)
+
+
+def _entropy_physics(q: float) -> Tensor:
     """Return −⟨π^q, ln_q π⟩ with the physics logarithm, for any real q."""
-    return -(policies.pow(q) * tsallis.log_q_physics(policies, q)).sum(-1)
+    return -(_POLICIES.pow(q) * tsallis.log_q_physics(_POLICIES, q)).sum(-1)
 
 
-def _divergence_physics(policies: Tensor, priors: Tensor, q: float) -> Tensor:
+def _divergence(q: float) -> Tensor:
+    return tsallis.divergence(_POLICIES, _PRIORS, q)
+
+
+def _divergence_physics(q: float) -> Tensor:
     """Return ⟨π, −ln_q(μ/π)⟩ with the physics logarithm, for any real q."""
-    return -(policies * tsallis.log_q_physics(priors / policies, q)).sum(-1)
+    return -(_POLICIES * tsallis.log_q_physics(_PRIORS / _POLICIES, q)).sum(-1)
 
 
 def f_divergence() -> Statement:
     """Insert the printed generator into ⟨μ, f(π/μ)⟩, and the correct one."""
     ratio = _POLICIES / _PRIORS
-
-    def errors(generator: Callable[[float], Tensor], new: Tensor, old: Tensor) -> list[Tensor]:
-        return [
-            relative((_PRIORS * generator(q)).sum(-1), tsallis.divergence(new, old, q))
-            for q in INDICES
-        ]
-
-    def printed(q: float) -> Tensor:
-        return -tsallis.log_q_physics(ratio, q)
-
-    off = errors(printed, _POLICIES, _PRIORS)
-    fitting = errors(lambda q: ratio * tsallis.log_q(ratio, q), _POLICIES, _PRIORS)
-    swapped = errors(printed, _PRIORS, _POLICIES)
+    printed = [(_PRIORS * -tsallis.log_q_physics(ratio, q)).sum(-1) for q in INDICES]
+    fitting = [(_PRIORS * ratio * tsallis.log_q(ratio, q)).sum(-1) for q in INDICES]
+    right = [_divergence(q) for q in INDICES]
+    swapped = [tsallis.divergence(_PRIORS, _POLICIES, q) for q in INDICES]
+    off = list(map(relative, printed, right))
     return Statement(
         reference="Section 2, section 3.2",
         claim="with D_f = ⟨μ, f(π/μ)⟩, the KL divergence of π from μ is f = −ln t and the "
@@ -50,20 +49,15 @@ def f_divergence() -> Statement:
         printed_residual=worst(*off),
         evidence=f"at q = 1 the printed f is off by up to {worst(off[1]):.2g}: it gives D(μ‖π)",
         corrected="f(t) = t ln_q t gives D_q(π‖μ); f = −ln_q t (physics) gives D_q(μ‖π)",
-        residual=worst(*fitting, *swapped),
+        residual=worst(*map(relative, fitting, right), *map(relative, printed, swapped)),
         tolerance=1e-11,
     )
 
 
 def entropy_duality() -> Statement:
     """Compare the two forms of the entropy, with the index as printed and with the same one."""
-    printed = [
-        _entropy_physics(_POLICIES, q) - tsallis.entropy(_POLICIES, tsallis.mirror_index(q))
-        for q in (0.5, 1.5)
-    ]
-    same = [
-        relative(_entropy_physics(_POLICIES, q), tsallis.entropy(_POLICIES, q)) for q in INDICES
-    ]
+    printed = [_entropy_physics(q) - _entropy(2 - q) for q in (0.5, 1.5)]
+    same = [relative(_entropy_physics(q), _entropy(q)) for q in INDICES]
     return Statement(
         reference="Appendix A",
         claim="−⟨π^q, ln_q π⟩ (physics) equals −⟨π, ln_q* π⟩ (ours) with q* = 2 − q",
@@ -85,12 +79,10 @@ def entropy_logarithm() -> Statement:
         return -(_POLICIES * tsallis.log_q_physics(_POLICIES, q)).sum(-1)
 
     ours = [
-        relative(-(_POLICIES * tsallis.log_q(_POLICIES, q)).sum(-1), tsallis.entropy(_POLICIES, q))
-        for q in INDICES
+        relative(-(_POLICIES * tsallis.log_q(_POLICIES, q)).sum(-1), _entropy(q)) for q in INDICES
     ]
     mirrored = [
-        relative(physics(q), tsallis.entropy(_POLICIES, tsallis.mirror_index(q)))
-        for q in (0.5, 1.0, 1.5)
+        relative(physics(q), _entropy(float(tsallis.mirror_index(q)))) for q in (0.5, 1.0, 1.5)
     ]
     at_two = physics(2.0)
     return Statement(
@@ -98,7 +90,7 @@ def entropy_logarithm() -> Statement:
         claim="⟨π, ln_q π⟩ = −S_q(π), the entropy in the evaluation step",
         convention="physics",
         where="every q > 0",
-        printed_residual=worst(at_two - tsallis.entropy(_POLICIES, 2.0)),
+        printed_residual=worst(at_two - _entropy(2.0)),
         only_for="q = 1",
         evidence=f"−⟨π, ln_2 π⟩ is {at_two.mean():.3g} for every policy of {_ACTIONS} actions",
         corrected="S_q(π) = −⟨π, ln_q π⟩ with our ln_q; the physics one gives S_{2−q}, which at "
@@ -119,7 +111,7 @@ def entropy_bounded() -> Statement:
         entropy, bound = tsallis.entropy(policies, q), tsallis.log_q_physics(count, q)
         violations += [-entropy, entropy - bound]
         tight += [bound - tsallis.entropy(uniform, q), bound + tsallis.log_q(1 / count, q)]
-    negative = _entropy_physics(_POLICIES, -1.0) - tsallis.log_q_physics(count, -1.0)
+    negative = _entropy_physics(-1.0) - tsallis.log_q_physics(count, -1.0)
     literal = tsallis.entropy(uniform, 0.5) - tsallis.log_q(count, 0.5)
     return Statement(
         reference="Section 3.2, appendix A",
@@ -138,8 +130,8 @@ def entropy_bounded() -> Statement:
 def entropy_flatter() -> Statement:
     """Compute the entropy and its summands for growing q."""
     indices = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 50.0, 1e4)
-    entropies = torch.stack([tsallis.entropy(_POLICIES, q) for q in indices])
-    bounds = [tsallis.entropy(_POLICIES, q) - 1 / (q - 1) for q in indices if q > 1]
+    entropies = torch.stack([_entropy(q) for q in indices])
+    bounds = [_entropy(q) - 1 / (q - 1) for q in indices if q > 1]
     summands = torch.stack([-_POLICIES * tsallis.log_q(_POLICIES, q) for q in indices])
     return Statement(
         reference="Figure 1, appendix B",
@@ -157,12 +149,9 @@ def divergence_forms() -> Statement:
     def ours(q: float) -> Tensor:
         return (_POLICIES * tsallis.log_q(ratio, q)).sum(-1)
 
-    printed = [
-        relative(ours(float(tsallis.mirror_index(q))), _divergence_physics(_POLICIES, _PRIORS, q))
-        for q in (0.5, 1.5)
-    ]
-    same = [relative(ours(q), _divergence_physics(_POLICIES, _PRIORS, q)) for q in INDICES]
-    operator = [relative(tsallis.divergence(_POLICIES, _PRIORS, q), ours(q)) for q in INDICES]
+    printed = [relative(ours(2 - q), _divergence_physics(q)) for q in (0.5, 1.5)]
+    same = [relative(ours(q), _divergence_physics(q)) for q in INDICES]
+    operator = [relative(_divergence(q), ours(q)) for q in INDICES]
     return Statement(
         reference="Appendix A",
         claim="⟨π, −ln_q(μ/π)⟩ (physics) equals ⟨π, ln_q*(π/μ)⟩ (ours) with q* = 2 − q",
@@ -179,8 +168,8 @@ def divergence_forms() -> Statement:
 
 def divergence_nonnegative() -> Statement:
     """Look for negative values, also at a negative index."""
-    negative = -_divergence_physics(_POLICIES, _PRIORS, -1.0)
-    violations = [-tsallis.divergence(_POLICIES, _PRIORS, q) for q in INDICES]
+    negative = -_divergence_physics(-1.0)
+    violations = [-_divergence(q) for q in INDICES]
     return Statement(
         reference="Section 3.2, appendix A",
         claim="D_q(π‖μ) ≥ 0 for every q",
@@ -203,7 +192,7 @@ def divergence_zero() -> Statement:
             distance = (_POLICIES - prior).abs().sum(-1)
             bound = min(q, 2.0) / 2 * distance.square()
             violations.append(bound - tsallis.divergence(_POLICIES, prior, q))
-    at_zero = _divergence_physics(_POLICIES, _PRIORS, 0.0)
+    at_zero = _divergence_physics(0.0)
     return Statement(
         reference="Section 3.2, appendix A",
         claim="for every q, D_q(π‖μ) = 0 iff π = μ",
@@ -241,7 +230,7 @@ def divergence_infinite() -> Statement:
 def divergence_grows() -> Statement:
     """Compute the divergence for growing q."""
     indices = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
-    values = torch.stack([tsallis.divergence(_POLICIES, _PRIORS, q) for q in indices])
+    values = torch.stack([_divergence(q) for q in indices])
     return Statement(
         reference="Figure 2, section 3.2",
         claim="the larger q, the more large ratios π/μ are penalised",
@@ -253,22 +242,21 @@ def divergence_grows() -> Statement:
 
 def divergence_relatives() -> Statement:
     """Compare with the α-divergence and Rényi's divergence, computed as sums."""
-    errors, printed = [], []
+    errors, off = [], {}
     for q in (0.5, 1.5, 2.0, 3.0):
         moment = (_POLICIES.pow(q) * _PRIORS.pow(1 - q)).sum(-1)
         alpha, renyi = (moment - 1) / (q * (q - 1)), moment.log() / (q - 1)
-        ours = tsallis.divergence(_POLICIES, _PRIORS, q)
+        ours = _divergence(q)
         errors += [relative(q * alpha, ours), ((q - 1) * ours).log1p() / (q - 1) - renyi]
-        if q == 2:
-            printed.append(relative(alpha, ours))
+        off[q] = worst(relative(alpha, ours))
     return Statement(
         reference="Section 3.2",
         claim="the α-divergence at α = 2 is the Tsallis KL divergence; Rényi's has the same "
         "power of π/μ inside a logarithm",
         where="q = 0.5, 1.5, 2, 3; the α-divergence with its usual factor 1/(α(α−1))",
-        printed_residual=worst(*printed),
+        printed_residual=off[2.0],
         only_for="Rényi's",
-        evidence=f"at α = 2 they differ by up to {worst(*printed):.2g} of the value",
+        evidence=f"at α = 2 they differ by up to {off[2.0]:.2g} of the value",
         corrected="D_q = q · (α-divergence at α = q) for every q, and Rényi's divergence is "
         "ln(1 + (q−1)D_q)/(q−1)",
         residual=worst(*errors),

@@ -4,12 +4,7 @@ import math
 from dataclasses import replace
 
 from mviq import tsallis
-from mviq.paper.theorems.samples import (
-    contraction,
-    family_step,
-    garnets,
-    repeat,
-)
+from mviq.paper.theorems.samples import contraction, family_step, garnets, repeat
 from mviq.paper.theorems.statement import Statement, largest, worst
 
 _ATARI = tsallis.Family(q=2.0, temperature=10.0, munchausen_alpha=0.9)  # Table 2
@@ -142,8 +137,7 @@ def large_temperature() -> Statement:
         only_for="small τ, where both converge",
         evidence=f"gap: {total - hot} of {total} settle at τ = 10, {total - cold} of {total} at "
         f"τ = 0.03; extended logarithm: {total - log} of {total} at τ = 10",
-        corrected="at large τ the gap need not converge; Q − τψ does, at the rate γ of Tsallis-VI "
-        "at (1−α)τ",
+        corrected="at large τ the gap need not converge; Q − τψ does, at the rate max(α, γ)",
         residual=float(log),
         tolerance=0.0,
     )

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from mviq import tsallis
 from mviq.paper.theorems.samples import INDICES, draw_values
-from mviq.paper.theorems.statement import Statement, ascent, excess, largest, relative, worst
+from mviq.paper.theorems.statement import Statement, ascent, excess, largest, relative, share, worst
 
 
 def sparsemax_projection() -> Statement:
@@ -94,7 +94,7 @@ def theorem_1_support() -> Statement:
         pairs, rows = (draw_values(5000, n, 1 / (q - 1), seed=23) for n in (2, 6))
         violations += int((tsallis.support(pairs, q) ^ _stand_in(pairs, q)).sum())
         exact, other = tsallis.support(rows, q), _stand_in(rows, q)
-        printed[q] = float((exact ^ other).any(-1).double().mean())
+        printed[q] = share((exact ^ other).any(-1))
         violations += int((exact & ~other if q > 2 else other & ~exact).sum())
     return Statement(
         reference="Theorem 1",

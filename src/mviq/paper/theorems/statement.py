@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import wraps
 from typing import Literal, TypeAlias
 
 import torch
@@ -75,14 +74,9 @@ def name_of(check: Check) -> str:
     return check.__name__.replace("_", "-")
 
 
-def with_name(check: Check) -> Check:
-    """Return the check, with its name filled into the statement it returns."""
-
-    @wraps(check)
-    def measure() -> Statement:
-        return replace(check(), name=name_of(check))
-
-    return measure
+def measure(check: Check) -> Statement:
+    """Return the statement that a check measures, with its name."""
+    return replace(check(), name=name_of(check))
 
 
 def worst(*errors: Tensor) -> float:
@@ -99,6 +93,11 @@ def excess(*differences: Tensor) -> float:
     """Return by how much the largest entry exceeds 0; NaN if there is one."""
     largest = torch.stack([difference.max() for difference in differences]).max()
     return float(largest.clamp(min=0.0)) + 0.0  # not −0
+
+
+def share(flags: Tensor) -> float:
+    """Return the share of the entries that are true."""
+    return float(flags.double().mean())
 
 
 def relative(measured: Tensor, expected: Tensor) -> Tensor:
