@@ -275,6 +275,21 @@ def softness_table(name):
     return rows_of(*rows)
 
 
+def progress_table(name):
+    """Return the mean evaluation in each fifth of the runs of a study, one seed each."""
+    results = learning(load_study(ROOT / "results" / name))
+    steps = next(iter(results.curves.values())).steps
+    fifths = np.array_split(np.arange(steps.size), 5)
+    ends = [f"to step {steps[fifth[-1]]:,.0f}".replace(",", " ") for fifth in fifths]
+    rows = [("game", "label", *ends, "best evaluation")]
+    for env in results.envs:
+        for label in results.curves:
+            (curve,) = results.of(label, env)
+            cells = [*(curve[fifth].mean() for fifth in fifths), curve.max()]
+            rows.append((family_of(env).game(env), label, *(shown(float(x)) for x in cells)))
+    return rows_of(*rows)
+
+
 def critics_table(name):
     """Return the scores of the critics, what q = 2 gains, and what each gains over a scalar one."""
     comparison, gains = stored("critics"), [f"q = {q}, over scalar" for q in "12"]
@@ -309,6 +324,9 @@ TABLES = {
     "minatar-q-night: better temperatures": better_temperature_table,
     "minatar-q-night: MinAtar/Asterix-v1": softness_table,
     "critics": critics_table,
+    "atari": progress_table,
+    "atari-pilot": progress_table,
+    "atari: ALE/RoadRunner-v5": softness_table,
     **{
         f"{study}: {artefact}": verdict_table
         for study, artefacts in ARTEFACTS_OF.items()
