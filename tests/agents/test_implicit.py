@@ -59,8 +59,8 @@ def test_an_update_is_the_published_one_written_out(family, target):
     batch = agent.replay_buffer.sample(16)
     online.sampling = other.sampling = True
     with torch.no_grad():
+        z = other(batch.observations) if agent.munchausen_alpha else None  # draws its fractions
         z_next = other(batch.next_observations)
-        z = other(batch.observations) if agent.munchausen_alpha else None
         transitions = batch.rewards, batch.actions, batch.dones
         y = target(*transitions, z_next, z, agent.gamma).unsqueeze(1)
     theta = online(batch.observations)[torch.arange(16), :, batch.actions.squeeze(1)].unsqueeze(2)

@@ -10,11 +10,15 @@ from mviq.agents import quantile_huber_loss
 from mviq.agents.losses import on_any_device
 
 
-def pairwise(predicted, target):
-    """sb3-contrib's loss, with midpoints that are not rounded to single precision."""
-    quantiles = predicted.shape[1]
-    midpoints = (torch.arange(quantiles, dtype=predicted.dtype) + 0.5) / quantiles
-    return sb3_contrib_loss(predicted, target, midpoints.view(1, -1, 1))
+def midpoints(quantiles):
+    """The usual fractions, not rounded to single precision."""
+    return ((torch.arange(quantiles, dtype=torch.float64) + 0.5) / quantiles).unsqueeze(0)
+
+
+def pairwise(predicted, target, fractions=None):
+    """sb3-contrib's loss."""
+    fractions = midpoints(predicted.shape[1]) if fractions is None else fractions
+    return sb3_contrib_loss(predicted, target, fractions.unsqueeze(-1))
 
 
 def gradient(loss, predicted):
@@ -41,10 +45,21 @@ def test_equals_the_pairwise_loss(batch, predicted, targets, scale, offset, seed
     expected = pairwise(theta, y)
     for value, slope in (
         ((found := quantile_huber_loss(theta, y)), gradient(found, theta)),
-        on_any_device(theta, y),
+        on_any_device(theta, y, midpoints(predicted)),
     ):
         torch.testing.assert_close(value, expected, rtol=1e-9, atol=1e-9)
         torch.testing.assert_close(slope, gradient(pairwise(theta, y), theta), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("rows", [1, 6])
+def test_fractions_of_all_or_of_each_prediction_may_be_given(rows, dtype):
+    torch.manual_seed(0)
+    theta, y = torch.randn(6, 8, dtype=dtype, requires_grad=True), torch.randn(6, 5, dtype=dtype)
+    fractions = torch.rand(rows, 8)
+    ours, theirs = quantile_huber_loss(theta, y, fractions), pairwise(theta, y, fractions)
+    torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(gradient(ours, theta), gradient(theirs, theta))
 
 
 def test_single_precision_is_as_exact_as_the_pairwise_loss():
@@ -71,6 +86,8 @@ def test_scales_with_the_incoming_gradient():
 def test_names_wrong_shapes():
     with pytest.raises(ValueError, match=r"\(2, 3\) and \(4, 3\)"):
         quantile_huber_loss(torch.zeros(2, 3), torch.zeros(4, 3))
+    with pytest.raises(ValueError, match=r"\(2, 3\), or one row of it, got \(2, 4\)"):
+        quantile_huber_loss(torch.zeros(2, 3), torch.zeros(2, 3), torch.rand(2, 4))
 
 
 @pytest.mark.parametrize("wrong", [float("inf"), -float("inf"), float("nan")])

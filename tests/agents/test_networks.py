@@ -14,7 +14,7 @@ from stable_baselines3.common.torch_layers import FlattenExtractor
 from stable_baselines3.dqn.policies import DQNPolicy
 from torch import nn
 
-from mviq.agents import MVI, QRMVI, DivergenceError, MinAtarCNN, RescaledExtractor
+from mviq.agents import IQMVI, MVI, QRMVI, DivergenceError, MinAtarCNN, RescaledExtractor
 from mviq.agents.compiled import CompiledNetwork, _window
 from mviq.agents.kernels.convolution import convolution_gradient, convolve, find_nonzero, padded
 from mviq.agents.losses import huber
@@ -24,6 +24,7 @@ from problems import Observed
 
 NUMBERS = spaces.Box(-1, 1, (2, 3), np.float32)
 SCREEN = spaces.Box(0, 255, (4, 36, 36), np.uint8)
+SAME_FRACTIONS = {"fractions": (8, 8)}  # in updates and in predictions
 IMAGE = spaces.Box(0, 255, (3, 12, 12), np.uint8)
 BOARD = spaces.Box(0, 1, (4, 10, 9), np.uint8)
 MINATAR = {"features_extractor_class": MinAtarCNN, "net_arch": []}
@@ -188,10 +189,10 @@ def test_a_saved_agent_rescales_raw_observations_itself(tmp_path):
     assert isinstance(loaded._online, CompiledNetwork)
 
 
-@pytest.mark.parametrize("cls", [MVI, QRMVI])
+@pytest.mark.parametrize("cls", [MVI, QRMVI, IQMVI])
 @pytest.mark.parametrize("size", [1, 5])
 def test_large_convolutions_by_pytorch_give_the_values_and_gradients_of_the_network(cls, size):
-    agent = made(cls, SCREEN, "CnnPolicy")
+    agent = made(cls, SCREEN, "CnnPolicy", policy_kwargs=SAME_FRACTIONS if cls is IQMVI else None)
     online, (network, _) = agent._online, agent._networks()
     assert isinstance(online, PlainNetwork)
     seen, others = torch.as_tensor(batch(SCREEN, 2 * size)).chunk(2)

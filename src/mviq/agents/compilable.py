@@ -6,7 +6,7 @@ overridden, hooked or frozen. All other networks use autograd.
 """
 
 from collections.abc import Iterable, Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, cast
 
 import torch
@@ -25,7 +25,12 @@ from mviq.agents.extractors import MinAtarCNN, RescaledExtractor
 from mviq.agents.networks import LARGE_CONVOLUTION, AutogradNetwork, Network, PlainNetwork
 
 _any_global_hook: Any = _has_any_global_hook
-_POLICIES = (DQNPolicy, CnnPolicy, QRDQNPolicy, QuantileCnnPolicy)
+POLICIES: set[type] = {DQNPolicy, CnnPolicy, QRDQNPolicy, QuantileCnnPolicy}
+HEADS: dict[type, Any] = {
+    QNetwork: attrgetter("q_net"),
+    QuantileNetwork: attrgetter("quantile_net"),
+}
+"""What follows the features extractor, by network. A critic of its own file adds itself."""
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 _hooks = itemgetter(*_HOOKS)
 _ADAM_EXTRAS = ("amsgrad", "capturable", "decoupled_weight_decay", "differentiable", "maximize")
@@ -41,12 +46,16 @@ def make_networks(
     own = set(networks) <= set(policy.modules())
     if not (own and is_untouched(policy) and all(map(_is_known, networks))):
         return [AutogradNetwork(network, shape) for network in networks]
-    modules = [_parts([network.features_extractor, _head(network)]) for network in networks]
+    heads = [HEADS[type(network)](network) for network in networks]
+    pairs = zip(networks, heads, strict=True)
+    modules = [_parts([network.features_extractor, head]) for network, head in pairs]
     layers = [_layers(parts) for parts in modules]
     learnt = set(networks[0].parameters()) <= set(policy.optimizer.param_groups[0]["params"])
     if compiled and learnt and _is_plain_adam(policy.optimizer) and all(layers):
-        pairs = zip(layers, networks, strict=True)
-        return [CompiledNetwork(x or [], network, shape) for x, network in pairs]
+        return [
+            CompiledNetwork(own or [], network, shape)
+            for own, network in zip(layers, networks, strict=True)
+        ]
     return [
         PlainNetwork(network, shape, parts, image_divisor(network))
         for network, parts in zip(networks, modules, strict=True)
@@ -79,17 +88,12 @@ def is_untouched(policy: BasePolicy) -> bool:
         for module in policy.modules()
         for name, value in vars(module).items()
     )
-    return type(policy) in _POLICIES and not (hooked or overridden)
+    return type(policy) in POLICIES and not (hooked or overridden)
 
 
 def _is_known(network: BasePolicy) -> bool:
     box = isinstance(network.observation_space, spaces.Box)
-    return box and type(network) in (QNetwork, QuantileNetwork)
-
-
-def _head(network: Any) -> nn.Module:
-    head: nn.Module = network.q_net if isinstance(network, QNetwork) else network.quantile_net
-    return head
+    return box and type(network) in HEADS
 
 
 def _layers(modules: Iterable[nn.Module]) -> list[Layer] | None:

@@ -1,11 +1,11 @@
 """``IQMVI``, the implicit quantile agent: QR-DQN whose network predicts any quantile."""
 
 import math
+from operator import attrgetter
 from typing import Any, Literal, get_args
 
 import torch
 from sb3_contrib import QRDQN
-from sb3_contrib.common.utils import quantile_huber_loss
 from sb3_contrib.qrdqn.policies import CnnPolicy, MultiInputPolicy, QRDQNPolicy, QuantileNetwork
 from stable_baselines3.common.torch_layers import create_mlp
 from torch import Tensor, nn
@@ -13,8 +13,10 @@ from torch import Tensor, nn
 from mviq.agents.acting import Actor
 from mviq.agents.arguments import whole
 from mviq.agents.codec import register
+from mviq.agents.compilable import HEADS, POLICIES
 from mviq.agents.files import SafeFiles
 from mviq.agents.learner import Learner
+from mviq.agents.losses import quantile_huber
 from mviq.agents.update import Trainer
 
 Head = Literal["none", "dueling"]
@@ -47,7 +49,10 @@ class ImplicitQuantileNetwork(QuantileNetwork):
 
     def forward(self, obs: Any) -> Tensor:
         """Return quantiles (batch, fractions, actions)."""
-        features = self.extract_features(obs, self.features_extractor)
+        return self.quantiles(self.extract_features(obs, self.features_extractor))
+
+    def quantiles(self, features: Tensor) -> Tensor:
+        """Return quantiles (batch, fractions, actions) of states with these features."""
         self.fractions = self.midpoints.unsqueeze(0)
         if self.sampling:
             self.fractions = torch.rand(len(features), self.n_quantiles, device=features.device)
@@ -104,6 +109,10 @@ class ImplicitMultiInputPolicy(ImplicitPolicy, MultiInputPolicy):
     """The policy of ``IQMVI`` for dictionary observations."""
 
 
+POLICIES.update((ImplicitPolicy, ImplicitCnnPolicy))
+HEADS[ImplicitQuantileNetwork] = attrgetter("quantiles")
+
+
 class IQMVI(Learner, Actor, Trainer, SafeFiles, QRDQN):
     """Deep MVI(q) on implicit quantiles of the return: IQN with the target of the MVI(q) family.
 
@@ -144,8 +153,4 @@ class IQMVI(Learner, Actor, Trainer, SafeFiles, QRDQN):
 
     def _loss(self, predicted: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Return the quantile Huber loss at the fractions of the prediction, and its gradient."""
-        with torch.enable_grad():
-            theta = predicted.detach().requires_grad_()
-            loss = quantile_huber_loss(theta, target, self.quantile_net.fractions.unsqueeze(-1))
-        (gradient,) = torch.autograd.grad(loss, theta)
-        return loss.detach(), gradient
+        return quantile_huber(predicted, target, self.quantile_net.fractions)

@@ -148,7 +148,7 @@ class PlainNetwork(AutogradNetwork):
     def _forward(self, x: Tensor) -> Tensor:
         for function in self.functions:
             x = function(x)
-        return x.reshape(-1, *self.shape)
+        return x.reshape(len(x), -1, self.shape[1])
 
     def step(self, optimizer: Optimizer, scale: float) -> None:
         for weight in self.large:

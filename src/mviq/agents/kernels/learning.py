@@ -120,8 +120,11 @@ def _loss(
         for j in range(target.shape[1]):
             theta[i, j] = outcomes[j * count + actions[i], i]
             total += theta[i, j]
-    given = theta, target, gradient
-    loss = huber(*given) if quantiles is None else quantile_huber(*given)
+    if quantiles is None:
+        loss = huber(theta, target, gradient)
+    else:
+        midpoints = (np.arange(quantiles).reshape(1, -1) + 0.5) / quantiles
+        loss = quantile_huber(theta, target, midpoints, gradient)
     slope[:] = 0
     for i in range(target.shape[0]):
         for j in range(target.shape[1]):

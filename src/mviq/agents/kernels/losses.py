@@ -26,8 +26,11 @@ def huber(predicted: Floats, target: Floats, gradient: Floats) -> float:
 
 
 @compiled_with()
-def quantile_huber(predicted: Floats, target: Floats, gradient: Floats) -> float:
-    """Write the gradient of the quantile Huber loss and return the loss."""
+def quantile_huber(predicted: Floats, target: Floats, fractions: Floats, gradient: Floats) -> float:
+    """Write the gradient of the quantile Huber loss and return the loss.
+
+    ``fractions`` has one row for all predictions, or one for each.
+    """
     batch, quantiles = predicted.shape
     samples = target.shape[1]
     y, total, squares = np.empty(samples + 1), np.zeros(samples + 1), np.zeros(samples + 1)
@@ -49,10 +52,11 @@ def quantile_huber(predicted: Floats, target: Floats, gradient: Floats) -> float
         for rank in range(quantiles):
             theta[rank] = predicted[row, np.uint32(order[rank])] - centre
         _cut(theta, y, cuts)
+        own = fractions[row if fractions.shape[0] > 1 else 0]
         for rank in range(quantiles):
             i, t = np.uint32(order[rank]), theta[rank]
             low, middle, high = cuts[0, rank], cuts[1, rank], cuts[2, rank]
-            midpoint = (i + 0.5) / quantiles
+            fraction = own[i]
             near, far = middle - low, high - middle
             below_sum, above_sum = total[middle] - total[low], total[high] - total[middle]
             below = (
@@ -66,10 +70,10 @@ def quantile_huber(predicted: Floats, target: Floats, gradient: Floats) -> float
                 - (samples - high) * (t + 0.5)
                 + 0.5 * (squares[high] - squares[middle] - 2 * t * above_sum + t * t * far)
             )
-            loss += (1 - midpoint) * below + midpoint * above
+            loss += (1 - fraction) * below + fraction * above
             gradient[row, i] = scale * (
-                (1 - midpoint) * (low + t * near - below_sum)
-                + midpoint * (high - samples + t * far - above_sum)
+                (1 - fraction) * (low + t * near - below_sum)
+                + fraction * (high - samples + t * far - above_sum)
             )
     return float(loss * scale)
 
