@@ -266,7 +266,7 @@ def without(data, **changes):
 
 
 def test_a_point_of_the_sweep_that_diverged_at_once_is_a_dash(tmp_path):
-    data = stored(tmp_path, ARTEFACTS["sweep"].experiment, at_point((0.9, 10.0)), seeds=2)
+    data = stored(tmp_path, ARTEFACTS["sweep"].experiment, at_point((0.9, 10.0)), seeds=4)
     lost = next(
         run.label
         for run in data.runs
@@ -275,7 +275,7 @@ def test_a_point_of_the_sweep_that_diverged_at_once_is_a_dash(tmp_path):
     data = without(data, runs=(lost, ""), status="diverged", reason="values exploded")
     drawing = ARTEFACTS["sweep"].make(data)
     assert verdict(drawing.findings) == "agrees"
-    assert any(f"{lost}: 4 of 4 runs diverged" in setting for setting in drawing.settings)
+    assert any(f"{lost}: 8 of 8 runs diverged" in setting for setting in drawing.settings)
     texts = [text.get_text() for axes in drawing.figure.axes for text in axes.texts]
     assert texts.count("–") == 2  # one in each game
 

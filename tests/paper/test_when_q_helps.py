@@ -55,16 +55,25 @@ def test_without_errors_a_small_temperature_is_harmless_and_a_large_one_is_not()
         for temperature in (0.001, 10.0)
         for q in (1.0, 2.0, math.inf)
     ]
-    regrets = compute(2, chosen=settings)
+    regrets, _ = compute(2, chosen=settings)
     for setting, regret in regrets.items():
         harmless = setting.temperature < 1 or setting.q == math.inf
         assert (regret.max() < 1e-3) == harmless, setting
 
 
+def test_an_explicit_divergence_averages_errors_in_its_policy():
+    """Its action values are those of one iteration, as noisy as without a divergence."""
+    explicit = [Setting(problem, "Gaussian, 1", "explicit", 1.0, 1.0, 1.0) for problem in PROBLEMS]
+    means, last = compute(4, chosen=explicit)
+    for setting in explicit:
+        assert means[setting].max() < 0.05
+        assert last[setting].max() < 0.05
+
+
 def test_every_claim_is_tested_in_every_kind_of_problem():
-    regrets = compute(2, iterations=2)
+    regrets, last = compute(2, iterations=2)
     findings = when_q_helps.findings(regrets)
     assert len(findings) == len({finding.claim for finding in findings}) * len(PROBLEMS)
-    data = when_q_helps.table(regrets)
+    data = when_q_helps.table(regrets, last)
     assert len(data.rows) == len(regrets) > len(PROBLEMS) * len(ERRORS) * len(INDICES)
     assert len(when_q_helps.draw(regrets).axes) == 2 * len(PROBLEMS)

@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 from mviq.arrays import Floats
 from mviq.drawing.figures import heat_map, panel_grid
 from mviq.drawing.style import ORANGE, in_style
-from mviq.paper.evidence import above, all_hold, difference, in_words
+from mviq.paper.evidence import above, all_hold, difference, in_words, too_few
 from mviq.paper.learning import learning
 from mviq.paper.reproduction import Data, Finding, Reproduction
 from mviq.reports.reading import StudyData
@@ -120,8 +120,10 @@ def _best(env: str, scores: dict[Point, Floats]) -> Finding:
         return Finding(claim, env, "no other point has a score", None)
     level = 1 - 0.05 / len(others)
     leads = {point: difference(scores[CHOSEN], scores[point], level) for point in others}
-    # Two seeds that happen to score the same say nothing about the variance between seeds.
-    answers = {p: None if lead.without_width else above(lead) for p, lead in leads.items()}
+    answers = {
+        point: None if too_few(scores[CHOSEN], scores[point]) else above(lead)
+        for point, lead in leads.items()
+    }
     holds = all_hold(answers.values())
     rival = max((point for point in others if answers[point] is holds), key=others.__getitem__)
     name = "the best other" if others[rival] == max(others.values()) else "another point"

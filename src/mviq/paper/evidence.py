@@ -19,20 +19,28 @@ def difference(new: Floats, old: Floats, level: float = 0.95) -> Interval:
 def more_often(new: Floats, old: Floats) -> Interval:
     """Return the probability that a run of ``new`` scores above one of ``old``, with its interval.
 
-    If even a complete separation of the runs has a two-sided permutation p-value above 5 %, there
-    are too few runs to decide anything, and the interval is [0, 1]. This is so for three seeds of
-    each in one task, but not in two.
+    If there are too few runs to decide anything, the interval is [0, 1]. This is so for three
+    seeds of each in one task, but not in two.
 
     >>> high, low = np.array([[4.0], [5.0], [6.0]]), np.array([[1.0], [2.0], [3.0]])
     >>> in_words(more_often(high, low)), in_words(more_often(high.repeat(2, 1), low.repeat(2, 1)))
     ('1 [0, 1]', '1 [1, 1]')
     """
     chance = interval(probability_of_improvement, *unitless(new, old), bounds=(0.0, 1.0))
-    runs = [(~np.isnan(scores)).sum(axis=0).tolist() for scores in (new, old)]
-    orders = math.prod(math.comb(m + n, m) for m, n in zip(*runs, strict=True))
-    if np.isnan(chance.low) or 2 / orders <= 0.05:
+    if np.isnan(chance.low) or not too_few(new, old):
         return chance
     return replace(chance, low=0.0, high=1.0)
+
+
+def too_few(new: Floats, old: Floats) -> bool:
+    """Return whether no outcome of these runs has a two-sided permutation p-value of 5 % or less.
+
+    >>> too_few(np.zeros((3, 1)), np.zeros((3, 1))), too_few(np.zeros((4, 1)), np.zeros((4, 1)))
+    (True, False)
+    """
+    runs = [(~np.isnan(scores)).sum(axis=0).tolist() for scores in (new, old)]
+    orders = math.prod(math.comb(m + n, m) for m, n in zip(*runs, strict=True))
+    return 2 / orders > 0.05
 
 
 def unitless(new: Floats, old: Floats) -> tuple[Floats, Floats]:

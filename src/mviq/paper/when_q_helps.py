@@ -29,13 +29,14 @@ from mviq.paper.evidence import above
 from mviq.paper.reproduction import Data, Finding, Reproduction
 from mviq.progress import counting
 from mviq.reports.statistics import Interval
-from mviq.tabular import MDP, Algorithm, ExplicitKL, Noise, iterate, optimal_q_values
+from mviq.tabular import MDP, Algorithm, ExplicitKL, Noise, Status, iterate, optimal_q_values
+from mviq.tabular.algorithms import policy_of
 from mviq.tabular.generators import chain, garnet, grid_world
 from mviq.tsallis import Family
 
 INDICES = (1.0, 1.5, 2.0, 3.0, 5.0, math.inf)
 TEMPERATURES = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0)
-EXPLICIT_TEMPERATURES = (10.0, 100.0, 300.0, 1e3, 3e3, 1e4)  # the best are inside
+EXPLICIT_TEMPERATURES = (0.1, 1.0, 10.0, 100.0, 1e3)
 PROBLEMS: Mapping[str, Callable[[int], MDP]] = {
     "Garnet": lambda seed: garnet(states=30, actions=4, branching=3, discount=0.95, seed=seed),
     "chain": lambda seed: chain(states=20, slip=0.05 + seed % 50 / 200, discount=0.95),
@@ -83,17 +84,17 @@ class Setting(NamedTuple):
 
 
 def settings() -> Iterator[Setting]:
-    """Yield the settings to compute: the full map, then other α, other forms and explicit KL."""
+    """Yield the settings to compute: the map of the gap form, other α and forms, explicit KL."""
     noisy = ("Gaussian, 1", "outliers, 1")
     for problem in PROBLEMS:
         for error, temperature, q in product(ERRORS, TEMPERATURES, INDICES):
             yield Setting(problem, error, "gap", 0.9, temperature, q)
         for error, alpha, q in product(noisy, (0.0, 0.5, 0.99), INDICES):
             yield Setting(problem, error, "gap", alpha, 0.1, q)
-        for form, error, temperature, q in product(
-            ("log", "truncated_log"), noisy, (0.1, 1.0), INDICES[:-1]
-        ):
-            yield Setting(problem, error, form, 0.9, temperature, q)
+        for error, temperature, q in product(("Gaussian, 0.3", *noisy), TEMPERATURES, INDICES[:-1]):
+            yield Setting(problem, error, "log", 0.9, temperature, q)
+        for error, temperature, q in product(noisy, (0.1, 1.0), INDICES[:-1]):
+            yield Setting(problem, error, "truncated_log", 0.9, temperature, q)
         for error, temperature, q in product(noisy, EXPLICIT_TEMPERATURES, INDICES[:-1]):
             yield Setting(problem, error, "explicit", 1.0, temperature, q)
 
@@ -112,9 +113,9 @@ class Together:
     """Loss of the uniformly random policy, one number for each problem."""
     unit: float
 
-    def regret(self, q_values: Floats) -> Floats:
-        """Return the regret of the greedy policy in each problem."""
-        chosen = np.eye(q_values.shape[-1])[q_values.argmax(-1)]
+    def regret(self, preferences: Floats) -> Floats:
+        """Return the regret in each problem of choosing the actions that are preferred most."""
+        chosen = np.eye(preferences.shape[-1])[preferences.argmax(-1)]
         return self.loss(chosen.reshape(self.rewards.shape)) / self.at_random
 
     def loss(self, policy: Floats) -> Floats:
@@ -152,20 +153,26 @@ def together(mdps: Sequence[MDP]) -> Together:
     return replace(whole, at_random=whole.loss(np.full_like(whole.rewards, 1 / actions)))
 
 
-def regret(problems: Together, setting: Setting, iterations: int) -> Floats:
-    """Return the mean regret in the second half of the iterations, in each problem."""
-    noise = ERRORS[setting.error]
+def regret(problems: Together, setting: Setting, iterations: int) -> tuple[Floats, Floats]:
+    """Return the mean regret in the second half of the iterations and the last, by problem.
+
+    An explicit divergence averages errors in its policy, all other algorithms in their action
+    values: the greedy policy is that of what has been averaged.
+    """
+    noise, algorithm = ERRORS[setting.error], setting.algorithm(problems.unit)
     if noise is not None:
         noise = replace(noise, scale=noise.scale * problems.unit)
-    seen = []
-    steps = iterate(problems.mdp, setting.algorithm(problems.unit), tolerance=0.0, noise=noise)
-    for step in islice(steps, iterations):
-        if step.iteration > iterations // 2 and step.iteration % LOOK_EVERY == 0:
-            seen.append(problems.regret(step.q_values.numpy()))
-    if not seen:  # it converged, cycled or diverged before
-        seen.append(problems.regret(np.nan_to_num(step.q_values.numpy())))
-    mean: Floats = np.mean(seen, axis=0)
-    return mean
+    seen: list[Floats] = []
+    for step in islice(iterate(problems.mdp, algorithm, tolerance=0.0, noise=noise), iterations):
+        over = step.iteration == iterations or step.verdict.status is not Status.RUNNING
+        due = step.iteration > iterations // 2 and step.iteration % LOOK_EVERY == 0
+        if over or due:
+            preferred = step.q_values
+            if isinstance(algorithm, ExplicitKL):
+                preferred = policy_of(algorithm, step.q_values, step.prior)
+            found = problems.regret(np.nan_to_num(preferred.numpy()))
+            seen += [found] if due or not seen else []
+    return np.asarray(np.mean(seen, axis=0)), found
 
 
 Regrets = Mapping[Setting, Floats]
@@ -173,25 +180,30 @@ Regrets = Mapping[Setting, Floats]
 
 def compute(
     count: int, iterations: int = ITERATIONS, chosen: Iterable[Setting] | None = None
-) -> Regrets:
-    """Return the regret of every setting in each of ``count`` problems."""
+) -> tuple[Regrets, Regrets]:
+    """Return the mean and the last regret of every setting, in each of ``count`` problems."""
     wanted = list(settings() if chosen is None else chosen)
     kinds = {
         name: together([make(seed) for seed in range(count)]) for name, make in PROBLEMS.items()
     }
-    found = {}
+    means, last = {}, {}
     with counting("settings", len(wanted)) as done:
         for number, setting in enumerate(wanted):
             done(number)
-            found[setting] = regret(kinds[setting.problem], setting, iterations)
-    return found
+            means[setting], last[setting] = regret(kinds[setting.problem], setting, iterations)
+    return means, last
 
 
-def interval(numbers: Floats) -> tuple[float, float, float]:
-    """Return a mean with its interval."""
+def interval(numbers: Floats, least: float = 0.0) -> tuple[float, float, float]:
+    """Return a mean with its interval, which ends at the smallest possible number."""
     mean = float(numbers.mean())
     half = float(stats.sem(numbers)) * float(stats.t.ppf((1 + LEVEL) / 2, len(numbers) - 1))
-    return mean, mean - half, mean + half
+    return mean, max(mean - half, least), mean + half
+
+
+def gain_interval(more: Floats, less: Floats) -> tuple[float, float, float]:
+    """Return by how much regret is smaller, with its interval."""
+    return interval(more - less, least=-math.inf)
 
 
 NEGLIGIBLE = 0.01  # of the random policy's loss
@@ -199,18 +211,19 @@ NEGLIGIBLE = 0.01  # of the random policy's loss
 
 def make(count: int = 50) -> Reproduction:
     """Compute the map, draw it, and test the claims about q."""
-    regrets = compute(count)
+    regrets, last = compute(count)
     how = (f"{count} problems of each kind", *SETTINGS)
-    return Reproduction("when-q-helps", draw(regrets), table(regrets), how, findings(regrets))
+    return Reproduction("when-q-helps", draw(regrets), table(regrets, last), how, findings(regrets))
 
 
-def table(regrets: Regrets) -> Data:
-    """Return the regret of every setting, and its gain over q = 1."""
-    names = ("regret", "low", "high", "gain over q = 1", "gain low", "gain high")
-    rows = [
-        (*setting, *interval(own), *interval(regrets[setting._replace(q=1.0)] - own))
-        for setting, own in regrets.items()
-    ]
+def table(regrets: Regrets, last: Regrets) -> Data:
+    """Return the mean regret of every setting, its gain over q = 1, and the last regret."""
+    measures = "regret", "gain over q = 1", "last regret"
+    names = [name for x in measures for name in (x, f"{x}, low", f"{x}, high")]
+    rows = []
+    for setting, own in regrets.items():
+        gain = gain_interval(regrets[setting._replace(q=1.0)], own)
+        rows.append((*setting, *interval(own), *gain, *interval(last[setting])))
     return Data((*Setting._fields, *names), rows)
 
 
@@ -251,12 +264,10 @@ def _draw_map(axes: Axes, regrets: Regrets, problem: str) -> None:
 
 
 def _draw_regret(axes: Axes, regrets: Regrets, problem: str) -> None:
-    for q, look in zip(INDICES, looks([_name(q) for q in INDICES]).values(), strict=True):
-        own = [
-            interval(regrets[Setting(problem, "Gaussian, 0.3", "gap", 0.9, t, q)])
-            for t in TEMPERATURES
-        ]
-        mean, low, high = np.array(own).T
+    lines = {_name(q): ("gap", q) for q in INDICES} | {"1, log form": ("log", 1.0)}
+    for (form, q), look in zip(lines.values(), looks(list(lines)).values(), strict=True):
+        own = [Setting(problem, "Gaussian, 0.3", form, 0.9, t, q) for t in TEMPERATURES]
+        mean, low, high = np.array([interval(regrets[setting]) for setting in own]).T
         axes.plot(TEMPERATURES, mean, label=look.name, **look.line)
         axes.fill_between(TEMPERATURES, low, high, color=look.colour, alpha=0.15, linewidth=0)
     axes.set(xscale="log", xlabel=r"temperature $\tau$")
@@ -275,12 +286,24 @@ def findings(regrets: Regrets) -> list[Finding]:
         found += [
             _compare("q = 2 stands a larger τ than q = 1", regrets, soft, q=1.0),
             _compare("q = 5 stands a larger τ than q = 2", regrets, soft._replace(q=5.0), q=2.0),
+            _compare(
+                "the log form stands a larger τ than the gap, with q = 1",
+                regrets,
+                soft._replace(form="log", q=1.0),
+                form="gap",
+            ),
             _compare("at a small τ q = 2 is better than q = 1", regrets, usual, q=1.0),
             _at_their_best("q = 2 weights outliers down: better than q = 1", regrets, outliers),
             _at_their_best(
                 "so does an explicit Tsallis KL divergence",
                 regrets,
                 outliers._replace(form="explicit", alpha=1.0),
+            ),
+            _compare(
+                "an explicit Tsallis KL divergence is better than KL at the same small τ",
+                regrets,
+                outliers._replace(form="explicit", alpha=1.0),
+                q=1.0,
             ),
             _compare(
                 "the Munchausen term averages errors: α = 0.99 is better than 0",
@@ -292,7 +315,7 @@ def findings(regrets: Regrets) -> list[Finding]:
     return found
 
 
-def _compare(claim: str, regrets: Regrets, setting: Setting, **other: float) -> Finding:
+def _compare(claim: str, regrets: Regrets, setting: Setting, **other: float | str) -> Finding:
     """Test whether a setting has less regret than another one."""
     against = setting._replace(**other)  # type: ignore[arg-type]
     where = f"{setting.problem}, {setting.error}, τ = {setting.temperature:g}"
@@ -315,7 +338,7 @@ def _best_temperature(regrets: Regrets, setting: Setting) -> Setting:
 
 def _gain(claim: str, where: str, more: Floats, less: Floats) -> Finding:
     """Test whether regret falls by more than ``NEGLIGIBLE``."""
-    gain, low, high = interval(more - less)
+    gain, low, high = gain_interval(more, less)
     measured = (
         f"regret {more.mean():.3f} and {less.mean():.3f}: gain {gain:.3f} [{low:.3f}, {high:.3f}]"
     )
