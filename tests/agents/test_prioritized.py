@@ -109,6 +109,28 @@ def test_transitions_are_those_of_stable_baselines(n_steps, number):
         assert a.dtype == b.dtype
 
 
+def test_integers_of_several_environments_are_stored_as_by_stable_baselines():
+    whole = spaces.Discrete(9)
+    ours, theirs = (
+        made_buffer(kind, space=whole) for kind in (PrioritizedReplayBuffer, NStepReplayBuffer)
+    )
+    for buffer in (ours, theirs):
+        whole.seed(0)
+        add(buffer, np.random.default_rng(1), number=30)
+    assert np.array_equal(ours.observations, theirs.observations)
+    assert np.array_equal(ours.next_observations, theirs.next_observations)
+    assert ours.sample(5).observations.shape == (5, 1)
+
+
+@pytest.mark.parametrize("kind", [PrioritizedReplayBuffer, PrioritizedFrameReplayBuffer])
+def test_a_transition_can_be_added_by_keywords(kind):
+    buffer = made_buffer(kind, 5, 1, FRAMES)
+    seen, nothing = np.ones((1, 2, 3, 3), np.uint8), np.zeros(1)
+    rest = {"action": nothing, "reward": np.ones(1), "done": nothing, "infos": [{}]}
+    buffer.add(obs=seen, next_obs=seen, **rest)
+    assert buffer.sample(1).rewards == 1
+
+
 def test_frames_are_stored_once_and_forgotten_ones_are_not_drawn():
     buffer = made_buffer(PrioritizedFrameReplayBuffer, 30, 1, FRAMES, spare=0.0)
     add(buffer, np.random.default_rng(0), end=1.0, number=100)

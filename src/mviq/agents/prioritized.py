@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mviq.agents.codec import register
 from mviq.agents.kernels.sums import find_leaves, set_leaves, sum_up
-from mviq.agents.replay import Array, FrameReplayBuffer, _LeanBuffer
+from mviq.agents.replay import Array, FrameReplayBuffer
 
 SMALLEST_ERROR = 1e-6  # so that every transition can be drawn again
 _LIMITS = (0, 2**62)
@@ -51,10 +51,10 @@ class Prioritized(NStepReplayBuffer):
         self._drawn: Array = np.zeros(0, np.int64)
         self._stale = False  # whether priorities may have changed without their sums
 
-    def add(self, *transition: Any) -> None:
+    def add(self, *transition: Any, **named: Any) -> None:
         """Store one transition of every environment, with the largest priority so far."""
         row = self.pos
-        super().add(*transition)
+        super().add(*transition, **named)
         self._set(row, self.largest[0])
 
     def _set(self, row: int, priority: float) -> None:
@@ -127,8 +127,8 @@ class Prioritized(NStepReplayBuffer):
 
 
 @register
-class PrioritizedReplayBuffer(Prioritized, _LeanBuffer, NStepReplayBuffer):
-    """Prioritised replay for observations that are arrays; see ``Prioritized``."""
+class PrioritizedReplayBuffer(Prioritized):
+    """Prioritised replay for observations that are arrays or integers; see ``Prioritized``."""
 
 
 @register
@@ -137,9 +137,9 @@ class PrioritizedFrameReplayBuffer(Prioritized, FrameReplayBuffer):
 
     unordered = *FrameReplayBuffer.unordered, *Prioritized.unordered
 
-    def add(self, *transition: Any) -> None:
+    def add(self, *transition: Any, **named: Any) -> None:
         """Store one transition of every environment; dropped ones get priority 0."""
-        super().add(*transition)
+        super().add(*transition, **named)
         for age in range(1, self.forgotten + 1):
             row = self._row(-age)
             if not self.priorities[row].any():
