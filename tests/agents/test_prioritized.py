@@ -1,5 +1,7 @@
 """Prioritised replay against a plain implementation, and against Stable-Baselines3's n-step one."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from mviq.agents import (
     IQMVI,
     MVI,
     QRMVI,
+    DivergenceError,
     FrameReplayBuffer,
     PrioritizedFrameReplayBuffer,
     PrioritizedReplayBuffer,
@@ -164,6 +167,34 @@ def test_every_critic_learns_saves_and_goes_on(cls, kind, tmp_path):
         weights.append(torch.cat([p.flatten() for p in one.policy.parameters()]))
     assert torch.equal(*weights)
     assert np.array_equal(agent.replay_buffer._tree[1:], again.replay_buffer._tree[1:])
+
+
+def test_a_copy_of_a_buffer_draws_by_priorities_of_its_own():
+    buffer = made_buffer(size=8, n_envs=1)
+    add(buffer, np.random.default_rng(0), number=8)
+    copied = deepcopy(buffer)
+    copied.sample(4)
+    copied.weigh(torch.zeros(4, 1), torch.full((4, 1), 9.0), torch.ones(4, 1), remaining=1)
+    assert (copied.priorities.max(), buffer.priorities.max()) == (pytest.approx(3), 1)
+    copied.reset()
+    assert not copied.priorities.any()
+
+
+def test_an_empty_buffer_has_nothing_to_sample():
+    with pytest.raises(ValueError, match="the replay buffer is empty"):
+        made_buffer().sample(1)
+
+
+@pytest.mark.parametrize("cls", [MVI, QRMVI, IQMVI])
+def test_priorities_stay_as_they_were_where_learning_diverges(cls):
+    options = {"replay_buffer_class": PrioritizedReplayBuffer, "buffer_size": 40}
+    agent = made(cls, learning_starts=10, batch_size=8, **options).learn(30)
+    before = agent.replay_buffer.priorities.copy()
+    with torch.no_grad():
+        next(agent._networks()[0].parameters()).fill_(torch.nan)
+    with pytest.raises(DivergenceError, match="the loss is nan"):
+        agent.train(1, 8)
+    assert np.array_equal(agent.replay_buffer.priorities, before)
 
 
 @pytest.mark.parametrize("wrong", [{"exponent": -1}, {"beta": 1.5}])

@@ -43,13 +43,16 @@ class Prioritized(NStepReplayBuffer):
                 raise ValueError(f"{name} must be between 0 and 1, got {number!r}")
         super().__init__(*arguments, n_steps=n_steps, **options)
         self.exponent, self.beta = exponent, beta
-        number = self.buffer_size * self.n_envs
-        leaves = 2 ** (number - 1).bit_length()
-        self._tree = np.zeros(2 * leaves)
-        self.priorities = self._tree[leaves : leaves + number].reshape(-1, self.n_envs)
+        self._tree = np.zeros(2 * 2 ** (self.buffer_size * self.n_envs - 1).bit_length())
         self.largest = np.ones(1)
         self._drawn: Array = np.zeros(0, np.int64)
         self._stale = False  # whether priorities may have changed without their sums
+
+    @property
+    def priorities(self) -> Array:
+        """The priorities (rows, environments): a view of the leaves, also in a copied buffer."""
+        leaves = self._tree[len(self._tree) // 2 :]
+        return leaves[: self.buffer_size * self.n_envs].reshape(-1, self.n_envs)
 
     def add(self, *transition: Any, **named: Any) -> None:
         """Store one transition of every environment, with the largest priority so far."""
@@ -63,6 +66,8 @@ class Prioritized(NStepReplayBuffer):
 
     def sample(self, batch_size: int, env: Any = None) -> Any:
         """Return a stratified batch: one transition from each of ``batch_size`` parts of Σp."""
+        if self.size() == 0:
+            raise ValueError("there is nothing to sample: the replay buffer is empty")
         if self._stale:
             sum_up(self._tree)
             self._stale = False
