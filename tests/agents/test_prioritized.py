@@ -203,6 +203,13 @@ def test_numbers_outside_their_interval_are_refused(wrong):
         made_buffer(**wrong)
 
 
+@pytest.mark.parametrize("kind", [PrioritizedReplayBuffer, PrioritizedFrameReplayBuffer])
+def test_dictionary_observations_are_refused_with_a_sentence(kind):
+    parts = Observed(spaces.Dict({"seen": SPACE}))
+    with pytest.raises(ValueError, match=f"for dictionary observations, got {kind.__name__}"):
+        made(MVI, parts, "MultiInputPolicy", replay_buffer_class=kind)
+
+
 def test_a_file_with_impossible_priorities_is_refused(tmp_path):
     options = {"replay_buffer_class": PrioritizedReplayBuffer, "buffer_size": 20}
     agent = made(MVI, **options).learn(5)
