@@ -94,15 +94,16 @@ def test_frequencies_are_the_probabilities_and_zero_is_never_drawn():
 
 @pytest.mark.parametrize("n_steps", [1, 3])
 @pytest.mark.parametrize("number", [7, 50])
-def test_transitions_are_those_of_stable_baselines(n_steps, number):
-    ours, theirs = (
-        made_buffer(kind, n_steps=n_steps, gamma=0.9)
-        for kind in (PrioritizedReplayBuffer, NStepReplayBuffer)
-    )
+@pytest.mark.parametrize("kind", [PrioritizedReplayBuffer, PrioritizedFrameReplayBuffer])
+def test_transitions_are_those_of_stable_baselines(kind, number, n_steps):
+    frames = kind is PrioritizedFrameReplayBuffer
+    options = {"space": FRAMES if frames else SPACE, "n_steps": n_steps, "gamma": 0.9}
+    theirs = made_buffer(NStepReplayBuffer, **options)
+    ours = made_buffer(kind, **options | ({"spare": 4.0} if frames else {}))  # keeps them all
     for buffer in (ours, theirs):
-        SPACE.seed(0)
+        options["space"].seed(0)
         add(buffer, np.random.default_rng(1), number=number)
-    rows = np.random.default_rng(2).integers(ours.size(), size=64)
+    rows = np.random.default_rng(2).integers(theirs.size(), size=64)
     set_random_seed(3)
     expected = theirs._get_samples(rows)
     set_random_seed(3)
