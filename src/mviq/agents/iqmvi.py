@@ -81,10 +81,15 @@ class ImplicitPolicy(QRDQNPolicy):
         listed = isinstance(counts, tuple | list) and len(counts) == 2
         if not (listed and all(map(_COUNTS[0], counts))):
             raise ValueError(f"fractions must be two, each {_COUNTS[1]}, got {fractions!r}")
+        if options.setdefault("n_quantiles", counts[0]) != counts[0]:
+            raise ValueError(
+                "n_quantiles must be left out, the number of quantiles is fractions, "
+                f"got {options['n_quantiles']!r}"
+            )
         if head not in get_args(Head):
             raise ValueError(f"head must be one of {get_args(Head)}, got {head!r}")
         self.own_args: dict[str, Any] = {"fractions": tuple(counts), "head": head}
-        super().__init__(*args, **options | {"n_quantiles": counts[0]})
+        super().__init__(*args, **options)
 
     def make_quantile_net(self) -> QuantileNetwork:
         net_args = self._update_features_extractor(self.net_args, features_extractor=None)
