@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 from stable_baselines3.common.logger import Logger
 
-from mviq.agents import MVI, QRMVI
+from mviq.agents import IQMVI, MVI, QRMVI
 
 SMALL = {"policy_kwargs": {"net_arch": [4]}, "buffer_size": 20, "seed": 0, "device": "cpu"}
 WRONG = (None, "x", -1, 1e400, 10**30, [], [[1], 2], {}, {"class": "system"}, {"tuple": "ab"})
@@ -153,6 +153,16 @@ def test_nothing_huge_is_made(good, tmp_path):
     )
     for text in map(json.dumps, huge):
         refused(pack(tmp_path / "bad.zip", good | {"agent.json": text}))
+
+
+@pytest.mark.parametrize("fractions", [[8, 2**25], [2**25, 32]])
+def test_no_more_quantiles_are_made_than_memory_holds(fractions, tmp_path):
+    made(IQMVI, policy_kwargs={"net_arch": [4], "fractions": (8, 32)}).save(tmp_path / "agent")
+    parts = parts_of(tmp_path / "agent.zip")
+    where = ("arguments", "policy_kwargs", "dict", "fractions", "tuple")
+    text = json.dumps(changed(json.loads(parts["agent.json"]), where, fractions))
+    path = pack(tmp_path / "bad.zip", parts | {"agent.json": text})
+    refused(path, "fractions must be", cls=IQMVI)
 
 
 def test_zip_bombs_are_not_unpacked(good, tmp_path):

@@ -23,6 +23,17 @@ def test_the_features_are_6_by_6_of_64_channels():
     assert sum(isinstance(m, SpectralConv2d) for m in network.modules()) == 12
 
 
+def test_there_are_as_many_weights_as_in_btr():
+    """2.91 million, of which 2.52 million in linear layers (Clark et al. 2024, Figure E7)."""
+    env = Observed(FRAMES)
+    env.action_space = spaces.Discrete(18)
+    kwargs = {"features_extractor_class": ImpalaCNN, "net_arch": [512], "head": "dueling"}
+    network = made(IQMVI, env, "CnnPolicy", policy_kwargs=kwargs, buffer_size=1).quantile_net
+    linear = nn.ModuleList(m for m in network.modules() if type(m) is nn.Linear)
+    millions = [sum(p.numel() for p in part.parameters()) / 1e6 for part in (network, linear)]
+    assert millions == pytest.approx([2.91, 2.52], abs=0.005)
+
+
 def test_the_largest_singular_value_is_divided_out():
     torch.manual_seed(0)
     layer, x = SpectralConv2d(4), torch.randn(2, 4, 5, 5)

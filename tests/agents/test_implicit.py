@@ -142,7 +142,10 @@ def test_acting_draws_nothing_and_updates_draw_from_the_generator_of_torch():
     assert not torch.equal(before, torch.get_rng_state())
 
 
-@pytest.mark.parametrize("wrong", [{"head": "duelling"}, {"fractions": (8, 0)}, {"fractions": [8]}])
+UNFIT = [{"fractions": x} for x in ((8, 0), [8], 8, (8, 10**7), (10**7, 8))]
+
+
+@pytest.mark.parametrize("wrong", [{"head": "duelling"}, {"n_quantiles": 50}, *UNFIT])
 def test_what_a_network_cannot_have_is_refused(wrong):
     with pytest.raises(ValueError, match=rf"{next(iter(wrong))} must be .*, got"):
         made(IQMVI, policy_kwargs=wrong)

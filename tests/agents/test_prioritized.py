@@ -1,5 +1,7 @@
 """Prioritised replay against a plain implementation, and against Stable-Baselines3's n-step one."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from mviq.agents import (
     IQMVI,
     MVI,
     QRMVI,
+    DivergenceError,
     FrameReplayBuffer,
     PrioritizedFrameReplayBuffer,
     PrioritizedReplayBuffer,
@@ -91,15 +94,16 @@ def test_frequencies_are_the_probabilities_and_zero_is_never_drawn():
 
 @pytest.mark.parametrize("n_steps", [1, 3])
 @pytest.mark.parametrize("number", [7, 50])
-def test_transitions_are_those_of_stable_baselines(n_steps, number):
-    ours, theirs = (
-        made_buffer(kind, n_steps=n_steps, gamma=0.9)
-        for kind in (PrioritizedReplayBuffer, NStepReplayBuffer)
-    )
+@pytest.mark.parametrize("kind", [PrioritizedReplayBuffer, PrioritizedFrameReplayBuffer])
+def test_transitions_are_those_of_stable_baselines(kind, number, n_steps):
+    frames = kind is PrioritizedFrameReplayBuffer
+    options = {"space": FRAMES if frames else SPACE, "n_steps": n_steps, "gamma": 0.9}
+    theirs = made_buffer(NStepReplayBuffer, **options)
+    ours = made_buffer(kind, **options | ({"spare": 4.0} if frames else {}))  # keeps them all
     for buffer in (ours, theirs):
-        SPACE.seed(0)
+        options["space"].seed(0)
         add(buffer, np.random.default_rng(1), number=number)
-    rows = np.random.default_rng(2).integers(ours.size(), size=64)
+    rows = np.random.default_rng(2).integers(theirs.size(), size=64)
     set_random_seed(3)
     expected = theirs._get_samples(rows)
     set_random_seed(3)
@@ -107,6 +111,28 @@ def test_transitions_are_those_of_stable_baselines(n_steps, number):
     for a, b in zip(found, expected, strict=True):
         assert torch.equal(a, b)
         assert a.dtype == b.dtype
+
+
+def test_integers_of_several_environments_are_stored_as_by_stable_baselines():
+    whole = spaces.Discrete(9)
+    ours, theirs = (
+        made_buffer(kind, space=whole) for kind in (PrioritizedReplayBuffer, NStepReplayBuffer)
+    )
+    for buffer in (ours, theirs):
+        whole.seed(0)
+        add(buffer, np.random.default_rng(1), number=30)
+    assert np.array_equal(ours.observations, theirs.observations)
+    assert np.array_equal(ours.next_observations, theirs.next_observations)
+    assert ours.sample(5).observations.shape == (5, 1)
+
+
+@pytest.mark.parametrize("kind", [PrioritizedReplayBuffer, PrioritizedFrameReplayBuffer])
+def test_a_transition_can_be_added_by_keywords(kind):
+    buffer = made_buffer(kind, 5, 1, FRAMES)
+    seen, nothing = np.ones((1, 2, 3, 3), np.uint8), np.zeros(1)
+    rest = {"action": nothing, "reward": np.ones(1), "done": nothing, "infos": [{}]}
+    buffer.add(obs=seen, next_obs=seen, **rest)
+    assert buffer.sample(1).rewards == 1
 
 
 def test_frames_are_stored_once_and_forgotten_ones_are_not_drawn():
@@ -144,10 +170,45 @@ def test_every_critic_learns_saves_and_goes_on(cls, kind, tmp_path):
     assert np.array_equal(agent.replay_buffer._tree[1:], again.replay_buffer._tree[1:])
 
 
+def test_a_copy_of_a_buffer_draws_by_priorities_of_its_own():
+    buffer = made_buffer(size=8, n_envs=1)
+    add(buffer, np.random.default_rng(0), number=8)
+    copied = deepcopy(buffer)
+    copied.sample(4)
+    copied.weigh(torch.zeros(4, 1), torch.full((4, 1), 9.0), torch.ones(4, 1), remaining=1)
+    assert (copied.priorities.max(), buffer.priorities.max()) == (pytest.approx(3), 1)
+    copied.reset()
+    assert not copied.priorities.any()
+
+
+def test_an_empty_buffer_has_nothing_to_sample():
+    with pytest.raises(ValueError, match="the replay buffer is empty"):
+        made_buffer().sample(1)
+
+
+@pytest.mark.parametrize("cls", [MVI, QRMVI, IQMVI])
+def test_priorities_stay_as_they_were_where_learning_diverges(cls):
+    options = {"replay_buffer_class": PrioritizedReplayBuffer, "buffer_size": 40}
+    agent = made(cls, learning_starts=10, batch_size=8, **options).learn(30)
+    before = agent.replay_buffer.priorities.copy()
+    with torch.no_grad():
+        next(agent._networks()[0].parameters()).fill_(torch.nan)
+    with pytest.raises(DivergenceError, match="the loss is nan"):
+        agent.train(1, 8)
+    assert np.array_equal(agent.replay_buffer.priorities, before)
+
+
 @pytest.mark.parametrize("wrong", [{"exponent": -1}, {"beta": 1.5}])
 def test_numbers_outside_their_interval_are_refused(wrong):
     with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be between 0 and 1"):
         made_buffer(**wrong)
+
+
+@pytest.mark.parametrize("kind", [PrioritizedReplayBuffer, PrioritizedFrameReplayBuffer])
+def test_dictionary_observations_are_refused_with_a_sentence(kind):
+    parts = Observed(spaces.Dict({"seen": SPACE}))
+    with pytest.raises(ValueError, match=f"for dictionary observations, got {kind.__name__}"):
+        made(MVI, parts, "MultiInputPolicy", replay_buffer_class=kind)
 
 
 def test_a_file_with_impossible_priorities_is_refused(tmp_path):

@@ -1,5 +1,6 @@
 """The frame buffer against Stable-Baselines3's plain buffers, transition for transition."""
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -10,8 +11,9 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
 from stable_baselines3.common.envs import FakeImageEnv
 
-from mviq.agents import MVI, FrameReplayBuffer
+from mviq.agents import MVI, FrameReplayBuffer, PrioritizedReplayBuffer
 from mviq.agents.replay_files import read_buffer, write_buffer
+from problems import made
 
 DEPTH, SIDE = 4, 3
 ACTIONS = spaces.Discrete(3)
@@ -203,3 +205,37 @@ def test_a_buffer_without_n_steps_is_warned_of(cls):
     options = {"n_steps": 3, "buffer_size": 100, "device": "cpu"}
     with pytest.warns(UserWarning, match="`n_steps=3` is ignored"):
         cls("MlpPolicy", "CartPole-v1", replay_buffer_class=ReplayBuffer, **options)
+
+
+class Endless(gym.Env):
+    """Episodes that never end; an observation is the number of its episode."""
+
+    observation_space, action_space, episode = spaces.Box(0, 99, (1,)), spaces.Discrete(2), 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.episode += 1
+        return np.full(1, self.episode, np.float32), {}
+
+    def step(self, action):
+        return np.full(1, self.episode, np.float32), 1.0, False, False, {}
+
+
+@pytest.mark.parametrize("by", ["learn", "set_env"])
+@pytest.mark.parametrize("bootstraps", [True, False])
+@pytest.mark.parametrize("kind", [None, PrioritizedReplayBuffer])
+def test_no_return_spans_the_episodes_before_and_after_a_reset(kind, bootstraps, by):
+    """Where ``learn`` resets the environments, the episode before is cut off, not ended."""
+    settings = {"replay_buffer_kwargs": {"handle_timeout_termination": bootstraps}}
+    settings |= {"replay_buffer_class": kind, "buffer_size": 12, "n_steps": 3, "gamma": 1.0}
+    agent = made(MVI, Endless(), learning_starts=99, train_freq=1, **settings).learn(5)
+    if by == "set_env":
+        agent.set_env(agent.env)
+    agent.learn(5, reset_num_timesteps=by == "learn")
+    found = agent.replay_buffer.sample(200)
+    assert set(found.observations.flatten().tolist()) == {1, 2}
+    assert torch.equal(found.observations, found.next_observations)
+    assert not found.dones.any()
+    agent.learn(10, reset_num_timesteps=False)  # no reset, and the mark is overwritten
+    assert not agent.replay_buffer.timeouts.any()
+    assert not agent.replay_buffer.dones.any()

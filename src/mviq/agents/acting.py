@@ -191,6 +191,8 @@ class Actor(Trainer):
         dones: np.ndarray[Any, Any],
         infos: list[dict[str, Any]],
     ) -> None:
+        if not replay_buffer.handle_timeout_termination:  # SB3 keeps the mark of a cut-off episode
+            replay_buffer.timeouts[replay_buffer.pos] = 0
         if self._vec_normalize_env is not None or isinstance(new_obs, dict):
             super()._store_transition(replay_buffer, buffer_action, new_obs, reward, dones, infos)
             return

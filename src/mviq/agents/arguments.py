@@ -11,7 +11,7 @@ from typing import Any, Literal, TypedDict, get_args
 import gymnasium as gym
 import torch
 from gymnasium import spaces
-from stable_baselines3.common.buffers import ReplayBuffer
+from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.torch_layers import NatureCNN
@@ -149,6 +149,12 @@ def check_fit(agent: Any) -> None:
     rows = max(agent.buffer_size // agent.n_envs, 1)
     if agent.n_steps > rows:
         raise ValueError(f"n_steps must be at most buffer_size/n_envs {rows}, got {agent.n_steps}")
+    in_parts = isinstance(agent.observation_space, spaces.Dict)
+    if in_parts and _is_subclass(agent.replay_buffer_class, NStepReplayBuffer):
+        raise ValueError(
+            "replay_buffer_class must be None, DictReplayBuffer or HerReplayBuffer for dictionary "
+            f"observations, got {agent.replay_buffer_class.__name__}"
+        )
     _check_network(agent)
     _check_mask(agent)
 

@@ -22,6 +22,7 @@ from mviq.agents.update import Trainer
 Head = Literal["none", "dueling"]
 FRACTIONS = 8, 32  # N = N' of BTR (Clark et al. 2024), K of IQN (Dabney et al. 2018)
 COSINES = 64  # of the embedding, Dabney et al. (2018)
+_COUNTS = whole(1, 2**16)  # more would fill the memory, for example that of one who loads a file
 
 
 class ImplicitQuantileNetwork(QuantileNetwork):
@@ -81,15 +82,19 @@ class ImplicitPolicy(QRDQNPolicy):
         head: Head = "none",
         **options: Any,
     ) -> None:
-        counts = FRACTIONS if fractions is None else tuple(fractions)
-        if len(counts) != 2 or not all(map(whole(1)[0], counts)):
+        counts = FRACTIONS if fractions is None else fractions
+        listed = isinstance(counts, tuple | list) and len(counts) == 2
+        if not (listed and all(map(_COUNTS[0], counts))):
+            raise ValueError(f"fractions must be two, each {_COUNTS[1]}, got {fractions!r}")
+        if options.setdefault("n_quantiles", counts[0]) != counts[0]:
             raise ValueError(
-                f"fractions must be two whole numbers of at least 1, got {fractions!r}"
+                "n_quantiles must be left out, the number of quantiles is fractions, "
+                f"got {options['n_quantiles']!r}"
             )
         if head not in get_args(Head):
             raise ValueError(f"head must be one of {get_args(Head)}, got {head!r}")
-        self.own_args: dict[str, Any] = {"fractions": counts, "head": head}
-        super().__init__(*args, **options | {"n_quantiles": self.own_args["fractions"][0]})
+        self.own_args: dict[str, Any] = {"fractions": tuple(counts), "head": head}
+        super().__init__(*args, **options)
 
     def make_quantile_net(self) -> QuantileNetwork:
         net_args = self._update_features_extractor(self.net_args, features_extractor=None)

@@ -21,7 +21,7 @@ from mviq.agents.arguments import (
     signature_of,
 )
 from mviq.agents.diagnostics import DivergenceError
-from mviq.agents.replay import TransitionReplayBuffer, is_array
+from mviq.agents.replay import TransitionReplayBuffer, cut_off_last_episodes, is_array
 from mviq.agents.state import LearningStatus, get_state, set_state
 from mviq.agents.update import Trainer
 from mviq.choices import Form, PolicyMethod
@@ -181,6 +181,9 @@ class Learner(Trainer):
         """
         self.status, steps = "learning", int(total_timesteps)  # SB3 takes 1e5, too
         self._choose_networks()
+        buffer, resets = self.replay_buffer, reset_num_timesteps or self._last_obs is None
+        if resets and isinstance(buffer, NStepReplayBuffer) and buffer.size() > 0:
+            cut_off_last_episodes(buffer)
         name = type(self).__name__ if tb_log_name is None else tb_log_name
         try:
             with blas_threads_of_torch():

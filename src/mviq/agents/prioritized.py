@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mviq.agents.codec import register
 from mviq.agents.kernels.sums import find_leaves, set_leaves, sum_up
-from mviq.agents.replay import Array, FrameReplayBuffer, _LeanBuffer
+from mviq.agents.replay import Array, FrameReplayBuffer
 
 SMALLEST_ERROR = 1e-6  # so that every transition can be drawn again
 _LIMITS = (0, 2**62)
@@ -43,18 +43,21 @@ class Prioritized(NStepReplayBuffer):
                 raise ValueError(f"{name} must be between 0 and 1, got {number!r}")
         super().__init__(*arguments, n_steps=n_steps, **options)
         self.exponent, self.beta = exponent, beta
-        number = self.buffer_size * self.n_envs
-        leaves = 2 ** (number - 1).bit_length()
-        self._tree = np.zeros(2 * leaves)
-        self.priorities = self._tree[leaves : leaves + number].reshape(-1, self.n_envs)
+        self._tree = np.zeros(2 * 2 ** (self.buffer_size * self.n_envs - 1).bit_length())
         self.largest = np.ones(1)
         self._drawn: Array = np.zeros(0, np.int64)
         self._stale = False  # whether priorities may have changed without their sums
 
-    def add(self, *transition: Any) -> None:
+    @property
+    def priorities(self) -> Array:
+        """The priorities (rows, environments): a view of the leaves, also in a copied buffer."""
+        leaves = self._tree[len(self._tree) // 2 :]
+        return leaves[: self.buffer_size * self.n_envs].reshape(-1, self.n_envs)
+
+    def add(self, *transition: Any, **named: Any) -> None:
         """Store one transition of every environment, with the largest priority so far."""
         row = self.pos
-        super().add(*transition)
+        super().add(*transition, **named)
         self._set(row, self.largest[0])
 
     def _set(self, row: int, priority: float) -> None:
@@ -63,6 +66,8 @@ class Prioritized(NStepReplayBuffer):
 
     def sample(self, batch_size: int, env: Any = None) -> Any:
         """Return a stratified batch: one transition from each of ``batch_size`` parts of Σp."""
+        if self.size() == 0:
+            raise ValueError("there is nothing to sample: the replay buffer is empty")
         if self._stale:
             sum_up(self._tree)
             self._stale = False
@@ -127,8 +132,8 @@ class Prioritized(NStepReplayBuffer):
 
 
 @register
-class PrioritizedReplayBuffer(Prioritized, _LeanBuffer, NStepReplayBuffer):
-    """Prioritised replay for observations that are arrays; see ``Prioritized``."""
+class PrioritizedReplayBuffer(Prioritized):
+    """Prioritised replay for observations that are arrays or integers; see ``Prioritized``."""
 
 
 @register
@@ -137,9 +142,9 @@ class PrioritizedFrameReplayBuffer(Prioritized, FrameReplayBuffer):
 
     unordered = *FrameReplayBuffer.unordered, *Prioritized.unordered
 
-    def add(self, *transition: Any) -> None:
+    def add(self, *transition: Any, **named: Any) -> None:
         """Store one transition of every environment; dropped ones get priority 0."""
-        super().add(*transition)
+        super().add(*transition, **named)
         for age in range(1, self.forgotten + 1):
             row = self._row(-age)
             if not self.priorities[row].any():

@@ -85,6 +85,16 @@ class TransitionReplayBuffer(_LeanBuffer):
         return ReplayBufferSamples(*(x if on_cpu else x.to(self.device) for x in arrays))
 
 
+def cut_off_last_episodes(buffer: Any) -> None:
+    """Mark the newest transitions in a replay buffer as truncated, unless their episode ended.
+
+    What is stored next belongs to a new episode, and no n-step return may span both.
+    """
+    last = (buffer.pos - 1) % buffer.buffer_size
+    timeouts = (buffer.dones[last] == 0) | (buffer.timeouts[last] > 0)
+    buffer.timeouts[last], buffer.dones[last] = timeouts, 1
+
+
 def is_array(space: spaces.Space[Any]) -> bool:
     """Return whether observations are arrays, not integers or dictionaries."""
     return isinstance(space, spaces.Box)

@@ -108,11 +108,11 @@ class Trainer(OffPolicyAlgorithm):
             chosen = batch.actions.unsqueeze(1).expand(-1, predicted.shape[1], 1)
             at_action = predicted.gather(2, chosen).squeeze(2)
             loss, slope = self._loss(at_action, target)
+            self._check(_LOSS, float(loss), math.inf, batch)
             weigh = getattr(self.replay_buffer, "weigh", None)
             if weigh is not None:
                 weigh(at_action, target, slope, self._current_progress_remaining)
             gradient = torch.zeros_like(predicted).scatter_(2, chosen, slope.unsqueeze(2))
-        self._check(_LOSS, float(loss), math.inf, batch)
         norm = online.backward(gradient)
         self._check(_NORM, norm, math.inf, batch)
         online.step(self.policy.optimizer, min(1.0, self._norm_limit() / (norm + 1e-6)))

@@ -176,7 +176,11 @@ _BTR: Defaults = {
     **_ATARI,
     **_from(BTR, critic="implicit", head="dueling", network="impala", hidden=(512,)),
     **_from(BTR + " for updates, IQN (Dabney et al. 2018) for acting", fractions=(8, 32)),
-    **_from(BTR, temperature=0.03, gamma=0.997, n_steps=3, prioritized_replay=(0.2, 0.4)),
+    **_from(BTR, temperature=0.03, gamma=0.997, n_steps=3, epsilon_start=1.0, epsilon_end=0.01),
+    **_from(
+        BTR + " for the exponent, Rainbow (Hessel et al. 2018) for β",
+        prioritized_replay=(0.2, 0.4),
+    ),
     **_from(BTR, batch_size=256, learning_rate=1e-4, adam_epsilon=0.005 / 256, max_grad_norm=10.0),
     **_from(BTR, n_envs=64, train_every=1, buffer_size=2**20),
     **_from(BTR + ": 500 updates of 64 steps", target_every=32_000),

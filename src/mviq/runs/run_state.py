@@ -15,6 +15,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from mviq.agents.arguments import SCHEDULED
 from mviq.agents.codec import Arrays, CannotEncode
 from mviq.agents.networks import has_mask
+from mviq.agents.replay import cut_off_last_episodes
 from mviq.agents.state import check_state
 from mviq.runs.repeating import RepeatingEpisodes
 from mviq.runs.replay_log import Ring, check_small_state, rings, set_small_state, small_state
@@ -218,13 +219,6 @@ def last_episodes_cut_off(agent: Any) -> Iterator[None]:
     cut_off_last_episodes(buffer)
     yield
     buffer.dones[last], buffer.timeouts[last] = before
-
-
-def cut_off_last_episodes(buffer: Any) -> None:
-    """Mark the newest transitions in a replay buffer as truncated, unless their episode ended."""
-    last = (buffer.pos - 1) % buffer.buffer_size
-    timeouts = (buffer.dones[last] == 0) | (buffer.timeouts[last] > 0)
-    buffer.timeouts[last], buffer.dones[last] = timeouts, 1
 
 
 def begin_new_episodes(agent: Any, seed: int) -> None:

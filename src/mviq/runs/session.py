@@ -18,6 +18,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter
 
 from mviq.agents import Agent, DivergenceError
+from mviq.agents.replay import cut_off_last_episodes
 from mviq.messages import one_line
 from mviq.runs import run_state
 from mviq.runs.building import make_env, model_files, save_agent
@@ -142,7 +143,7 @@ class Session(BaseCallback):
         if checkpoint.tree["agent"]["env"] is None:
             self.reporter.say("the environment cannot give its state: starting a new episode here")
             if self._cut_off:
-                run_state.cut_off_last_episodes(self.agent.replay_buffer)
+                cut_off_last_episodes(self.agent.replay_buffer)
                 self.checkpoints.write_all()
             run_state.begin_new_episodes(self.agent, self.config.seed)
 
@@ -187,9 +188,6 @@ class Session(BaseCallback):
         self._at_boundary()
 
     def _on_step(self) -> bool:
-        if self.config.time_limit == "terminal":  # SB3 would keep the mark of a cut-off episode
-            buffer: Any = self.agent.replay_buffer
-            buffer.timeouts[buffer.pos] = 0
         return True
 
     def _at_boundary(self, final: bool = False) -> None:
