@@ -8,7 +8,7 @@ import gymnasium as gym
 import pytest
 from ale_py.roms import get_all_rom_ids
 
-from mviq import envs
+from mviq import env_families, envs
 from mviq.agents import MVI
 from mviq.envs.atari import _id_of
 
@@ -22,6 +22,7 @@ def test_every_id_of_ale_py_is_a_game_it_has():
     for env_id in ATARI:
         game = envs.game_of(env_id)
         assert game in roms, env_id
+        assert env_families.family_of(env_id) is env_families.ATARI, env_id  # and has its preset
         assert gym.registry[_id_of(game)].kwargs["game"] == game
 
 

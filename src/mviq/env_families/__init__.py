@@ -52,8 +52,11 @@ MINATAR = EnvFamily(
     package="mviq.envs.minatar",
     returns=(0.0, math.inf),
 )
+# The games of old ids such as Pong-v4, which do not say that they are Atari's.
+_UNSCORED = ("Adventure", "AirRaid", "Carnival", "ElevatorAction", "JourneyEscape", "Pooyan")
+_OLD_IDS = rf"({'|'.join((*ATARI_SCORES, *_UNSCORED))})(-ram)?(Deterministic)?-v[04]$"
 ATARI = EnvFamily(
-    "ALE/|.*NoFrameskip",
+    f"ALE/|.*NoFrameskip|{_OLD_IDS}",
     "atari",
     "atari",
     {"ale_py": "ale-py", "cv2": "opencv-python-headless"},
