@@ -25,6 +25,7 @@ PARTS = {
     "learning_rate_schedule": "own_parts:halving",
     "q_schedule": "own_parts:falling_q",
 }
+CALLBACKS = "stable_baselines3.common.callbacks"
 
 
 @pytest.mark.parametrize("setting", PARTS)
@@ -52,6 +53,17 @@ def test_a_file_of_before_there_were_parts_is_read(tmp_path):
         ("callbacks", "own_parts:Noisy", "a subclass of stable_baselines3's BaseCallback"),
         ("wrappers", "own_parts:Counting", "must name a subclass of gymnasium's Wrapper"),
         ("q_schedule", "own_parts:np", "must name a function of the progress remaining"),
+        ("callbacks", f"{CALLBACKS}:BaseCallback", "BaseCallback' is abstract: name a subclass"),
+        (
+            "callbacks",
+            f"{CALLBACKS}:CheckpointCallback",
+            "is called with no arguments: missing a required argument: 'save_freq'",
+        ),
+        (
+            "wrappers",
+            "gymnasium.wrappers:TimeLimit",
+            "is called with env: missing a required argument: 'max_episode_steps'",
+        ),
         ("normalize", "both", "observation_bounds must be none with normalize = both, got (2.4"),
     ],
 )
