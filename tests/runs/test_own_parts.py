@@ -1,16 +1,18 @@
 """Parts of a person's own in a run, by their import paths."""
 
+import math
 from dataclasses import replace
 
 import pytest
 from gymnasium import spaces
 from stable_baselines3.common.vec_env import DummyVecEnv
 
+from mviq.cli.evaluate import return_statistics
 from mviq.cli.export import card
 from mviq.runs import resolve
 from mviq.runs.building import check_config, load_trained_agent, model_files, normalized
 from mviq.runs.directory import RunDirectory
-from mviq.runs.evaluation import evaluate, seed_of
+from mviq.runs.evaluation import Episode, evaluate, seed_of
 from mviq.runs.settings import config_yaml, parse
 from mviq.runs.tables import read_rows
 from mviq.runs.training import train
@@ -158,3 +160,10 @@ def test_a_card_says_that_observations_have_to_be_rescaled(setting, told):
     config = cartpole(normalize=setting, observation_bounds="none")
     written = card(config, 1000, scores | {"returns": [9.0, 9.0]}, False)
     assert ("model.normalize.json" in written) is told
+
+
+def test_a_card_of_returns_that_are_not_finite():
+    scores = return_statistics([Episode(math.inf, 5), Episode(1.0, 5)])
+    written = card(cartpole(), 1000, scores, False)
+    assert "value: nan +/- nan" in written
+    assert "**nan**; median\ninf, from 1.00 to inf" in written

@@ -121,9 +121,11 @@ def _span(scores: dict[str, Any]) -> str:
 
 def _header(config: "Config", scores: dict[str, Any]) -> dict[str, Any]:
     """Return the metadata of the card in the format of the Hugging Face Hub."""
+    from math import isnan, nan
     from statistics import pstdev
 
-    value = f"{scores['mean']:.2f} +/- {pstdev(scores['returns']):.2f}"
+    spread = nan if isnan(scores["mean"]) else pstdev(scores["returns"])
+    value = f"{scores['mean']:.2f} +/- {spread:.2f}"
     result = {
         "task": {"type": "reinforcement-learning", "name": "reinforcement-learning"},
         "dataset": {"name": config.env, "type": config.env},
