@@ -4,7 +4,9 @@ import math
 from dataclasses import replace
 
 import pytest
+import torch
 from gymnasium import spaces
+from stable_baselines3.common.logger import HParam
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from mviq.cli.evaluate import return_statistics
@@ -15,6 +17,7 @@ from mviq.runs.directory import RunDirectory
 from mviq.runs.evaluation import Episode, evaluate, seed_of
 from mviq.runs.settings import config_yaml, parse
 from mviq.runs.tables import read_rows
+from mviq.runs.tracking import Tables
 from mviq.runs.training import train
 from problems import Observed
 from small_runs import cartpole, crash
@@ -152,6 +155,25 @@ def test_the_statistics_of_the_best_agent_are_saved_with_it_in_a_checkpoint(tmp_
     crash(config, tmp_path, 490)
     assert len(files) == 2
     assert [file.read_bytes() for file in files] == before
+
+
+def test_what_only_tensorboard_can_show_is_not_in_the_tables(tmp_path):
+    names = ("progress", "timing", "evaluations", "own")
+    tables = Tables(*(tmp_path / f"{name}.csv" for name in names))
+    for table in tables.all.values():
+        table.open()
+    logger = tables.logger()
+    shown = {
+        "histogram": torch.ones(4),
+        "settings": HParam({}, {"a": 0}),
+        "number": torch.tensor(2.5),
+    }
+    for name, value in {**shown, "text": "a, b"}.items():
+        logger.record(f"own/{name}", value)
+    logger.dump(7)
+    written = {row["name"]: row["value"] for row in read_rows(tmp_path / "own.csv")}
+    assert written == {"own/number": "2.5", "own/text": "a, b"}
+    tables.close()
 
 
 @pytest.mark.parametrize(("setting", "told"), [("both", True), ("rewards", False)])
