@@ -24,10 +24,7 @@ class EnvFamily(NamedTuple):
     plugin: bool = False  # whether Gymnasium knows the ids only once the package is imported
     references: Mapping[str, Reference] = {}  # random and human scores by game
     affixes: str = ""  # a regular expression for the parts of an id besides the game
-    returns: tuple[float, float] = (
-        -math.inf,
-        math.inf,
-    )  # lowest and highest of an episode
+    returns: tuple[float, float] = (-math.inf, math.inf)  # lowest and highest of an episode
 
     def game(self, env_id: str) -> str:
         """Return the name of an id's game in ``references``."""
