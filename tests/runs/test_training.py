@@ -197,6 +197,17 @@ def test_a_bar_on_a_terminal_shows_return_speed_and_time_left(monkeypatch):
         assert part in shown
 
 
+def test_no_time_is_left_after_the_last_step(monkeypatch):
+    """The last rollout of many environments ends after it."""
+    clock = iter((0.0, 60.0))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    log = io.StringIO()
+    lines = DisplayReporter(Console(file=log))
+    lines.start(0, 1000)
+    lines.update(1060, 9.25)
+    assert log.getvalue() == "step 1060/1000, return 9.2, 18 steps/s, 0 s left\n"
+
+
 def test_a_log_file_gets_plain_lines_now_and_then(monkeypatch):
     clock = iter(float(seconds) for seconds in range(0, 1000, 20))
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
