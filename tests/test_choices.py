@@ -27,6 +27,8 @@ PROJECT = Path(__file__).parents[1] / "pyproject.toml"
         ("ALE/Pong-v5", ATARI),
         ("ale_py:ALE/Pong-v5", ATARI),
         ("PongNoFrameskip-v4", ATARI),
+        ("Pong-v4", ATARI),
+        ("PongDeterministic-v0", ATARI),
         ("MinAtar/Breakout-v1", MINATAR),
         ("FrozenLake-v1", OTHER),
         ("mine:Breakout-v1", OTHER),

@@ -7,6 +7,7 @@ from unittest.mock import create_autospec
 import huggingface_hub
 import pytest
 import torch
+from stable_baselines3 import DQN
 
 from mviq.agents import MVI
 from mviq.hub import load_from_hub, push_to_hub
@@ -58,6 +59,10 @@ def test_what_cannot_go_up_is_named(hub, tmp_path, monkeypatch):
         (tmp_path / "out" / name).touch()
     with pytest.raises(ValueError, match=r"holds policy\.PTH, vec_normalize\.pkl"):
         push_to_hub(tmp_path / "out", "someone/x")
+    (tmp_path / "sb3").mkdir()
+    DQN("MlpPolicy", "CartPole-v1", buffer_size=10).save(tmp_path / "sb3" / "model.zip")
+    with pytest.raises(ValueError, match=r"model\.zip/policy\.pth"):
+        push_to_hub(tmp_path / "sb3", "someone/x")
     assert not hub.exists()
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(ValueError, match=r"mviq\[hub\]"):

@@ -45,13 +45,14 @@
       const psi = zero((psi) => sum(d.map((x) => expQ(x - psi, q))) - 1, 0, most);
       return { policy: d.map((x) => expQ(x - psi, q)), psi: top + psi };
     }
-    // The smallest supported probability v is the unknown: nothing is lost to a steep root.
+    // The logarithm of the smallest supported probability is the unknown: nothing is lost to a steep
+    // root, nor near q = 1, where that probability can be smaller than any number but zero.
     const power = 1 / (q - 1);
     const inside = (x) => sum(d.filter((y) => y > x).map((y) => ((q - 1) * (y - x)) ** power)) < 1;
     const kept = d.filter(inside), least = Math.min(...kept);
-    const mass = (x, v) => (v ** (q - 1) + (q - 1) * (x - least)) ** power;
-    const v = zero((v) => 1 - sum(kept.map((x) => mass(x, v))), 0, 1 / kept.length);
-    return { policy: d.map((x) => (inside(x) ? mass(x, v) : 0)), psi: top + least - logQ(v, q) };
+    const mass = (x, log) => (Math.exp((q - 1) * log) + (q - 1) * (x - least)) ** power;
+    const log = zero((log) => 1 - sum(kept.map((x) => mass(x, log))), -745 * Math.max(power, 1), -Math.log(kept.length));
+    return { policy: d.map((x) => (inside(x) ? mass(x, log) : 0)), psi: top + least - Math.expm1((q - 1) * log) * power };
   }
 
   function entropy(policy, q) {
@@ -194,20 +195,20 @@
         put(cell, found[kind][what]);
         return cell;
       }))));
+    const along = GRID.map((index) => study(values, index, tau));
     plots.replaceChildren(
-      plot("Probability of each action, as q changes", values.map((_, i) => ({ text: `a${"₁₂₃₄₅₆₇₈"[i]}`, of: (s) => s.policy[i] }))),
-      plot("Entropy S_q, and the gap of the best action", [
+      plot("Probability of each action, as q changes", along, values.map((_, i) => ({ text: `a${"₁₂₃₄₅₆₇₈"[i]}`, of: (s) => s.policy[i] }))),
+      plot("Entropy S_q, and the gap of the best action", along, [
         { text: "entropy", of: (s) => s.entropy }, { text: "gap", of: (s) => Math.max(...s.gaps) }]),
     );
     write();
   }
 
   const GRID = steps(0.5, 6, 0.05);
-  function plot(title, lines) {
+  function plot(title, along, lines) {
     const [w, h, left, right, bottom] = [440, 220, 30, 58, 24];
-    const along = GRID.map((q) => study(state.values, q, state.tau));
     const top = Math.ceil(Math.max(1, ...lines.flatMap((line) => along.map(line.of))));
-    const x = (q) => left + (w - left - right) * ((Math.min(q, 6) - 0.5) / 5.5), y = (p) => h - bottom - (h - bottom - 10) * (p / top);
+    const x = (q) => left + (w - left - right) * ((Math.min(Math.max(q, 0.5), 6) - 0.5) / 5.5), y = (p) => h - bottom - (h - bottom - 10) * (p / top);
     const path = (line) => along.map((s, i) => `${i ? "L" : "M"}${x(GRID[i]).toFixed(1)},${y(line.of(s)).toFixed(1)}`).join("");
     const ends = spread(lines.map((line) => y(line.of(along[along.length - 1]))), 12);
     const picture = svg("svg", { viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": title },

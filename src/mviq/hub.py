@@ -6,6 +6,7 @@ Log in with ``hf auth login`` or the environment variable HF_TOKEN, as for every
 import os
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile, is_zipfile
 
 _PICKLES = {".pkl", ".pickle", ".joblib", ".pt", ".pth"}  # PyTorch's files contain one, too
 
@@ -24,13 +25,22 @@ def push_to_hub(
     place = Path(folder)
     if not place.is_dir() or not any(place.iterdir()):
         raise ValueError(f"folder must be a directory with files in it, got {folder}")
-    pickles = sorted(path.name for path in place.rglob("*") if path.suffix.lower() in _PICKLES)
+    names = [name for path in place.rglob("*") if path.is_file() for name in _names(path)]
+    pickles = sorted(name for name in names if Path(name).suffix.lower() in _PICKLES)
     if pickles:
         raise ValueError(f"{folder} holds {', '.join(pickles)}: pickles are not uploaded")
     api = _library().HfApi()
     address = api.create_repo(repo_id, exist_ok=True, private=private)
     api.upload_folder(repo_id=repo_id, folder_path=place, commit_message=message)
     return str(address)
+
+
+def _names(path: Path) -> list[str]:
+    """Return the name of a file, and those of its contents if it is a zip file, as SB3's agents."""
+    if not is_zipfile(path):
+        return [path.name]
+    with ZipFile(path) as archive:
+        return [path.name, *(f"{path.name}/{name}" for name in archive.namelist())]
 
 
 def load_from_hub(repo_id: str, filename: str, revision: str | None = None) -> Path:

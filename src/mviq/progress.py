@@ -118,11 +118,11 @@ def counting(what: str, total: int | None = None) -> Iterator[Callable[[int], No
 
 
 def duration(seconds: float) -> str:
-    """Format a number of seconds.
+    """Format a number of seconds; less than none are left when a last rollout overshoots.
 
-    >>> duration(42), duration(90), duration(7500)
-    ('42 s', '1 min', '2 h 5 min')
+    >>> duration(42), duration(90), duration(7500), duration(-3)
+    ('42 s', '1 min', '2 h 5 min', '0 s')
     """
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, rest = divmod(max(round(seconds), 0), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{rest} s"

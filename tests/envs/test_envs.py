@@ -46,6 +46,11 @@ def test_same_seed_same_play(env_id, options):
     assert (observations[:, 0] != observations[:, 1]).any()  # two environments, not one twice
 
 
+@pytest.mark.parametrize("protocol", ["machado", "sb3"])
+def test_the_largest_seed_is_one_of_atari_too(protocol):
+    assert envs.make("ALE/Breakout-v5", 2, seed=2**31 - 1, protocol=protocol).reset().any()
+
+
 @pytest.mark.parametrize("name", MINATAR_GAMES)
 def test_minatar_games(name):
     env_id = f"MinAtar/{name}-v1"

@@ -8,7 +8,7 @@ import gymnasium as gym
 import pytest
 from ale_py.roms import get_all_rom_ids
 
-from mviq import envs
+from mviq import env_families, envs
 from mviq.agents import MVI
 from mviq.envs.atari import _id_of
 
@@ -22,6 +22,7 @@ def test_every_id_of_ale_py_is_a_game_it_has():
     for env_id in ATARI:
         game = envs.game_of(env_id)
         assert game in roms, env_id
+        assert env_families.family_of(env_id) is env_families.ATARI, env_id  # and has its preset
         assert gym.registry[_id_of(game)].kwargs["game"] == game
 
 
@@ -111,10 +112,19 @@ def test_a_missing_extra_is_named(env_id, module, extra, monkeypatch):
     [
         ((None,), {}, "env_id must be a Gymnasium id such as 'CartPole-v1', got None"),
         (("",), {}, "env_id must be a Gymnasium id"),
-        (("CartPole-v1", 0), {}, "n_envs must be a whole number of at least 1, got 0"),
-        (("CartPole-v1", "2"), {}, "n_envs must be a whole number of at least 1, got '2'"),
-        (("CartPole-v1",), {"seed": -1}, "seed must be a whole number of at least 0, got -1"),
-        (("CartPole-v1",), {"seed": 1.5}, "seed must be a whole number of at least 0, got 1.5"),
+        (("CartPole-v1", 0), {}, "n_envs must be a whole number from 1 to 2147483647, got 0"),
+        (("CartPole-v1", "2"), {}, "n_envs must be a whole number from 1 to 2147483647, got '2'"),
+        (
+            ("CartPole-v1",),
+            {"seed": -1},
+            "seed must be a whole number from 0 to 2147483647, got -1",
+        ),
+        (("CartPole-v1",), {"seed": 1.5}, "seed must be a whole number from 0 .* got 1.5"),
+        (
+            ("CartPole-v1",),
+            {"seed": 2**31},
+            "seed must be a whole number from 0 to 2147483647, got",
+        ),
         (("CartPole-v1",), {"protocol": "machado"}, "protocol and backend are for Atari; CartPole"),
         (("CartPole-v1",), {"backend": "vector"}, "protocol and backend are for Atari; CartPole"),
         (("ALE/Pong-v5",), {"protocol": "dopamine"}, "protocol must be one of sb3, machado"),

@@ -110,6 +110,12 @@ def test_it_is_said_where_the_interquartile_mean_is_the_mean(tmp_path):
     assert said not in page(write_study(tmp_path / "many", many))
 
 
+def test_no_empty_row_is_left_where_figures_are_missing(tmp_path):
+    assert 'class="pair"' in page(write_study(tmp_path / "whole", SCORES))
+    write_run(tmp_path / "begun" / "run", curve(1), status=None)
+    assert 'class="pair"' not in page(tmp_path / "begun")
+
+
 def test_settings_that_differ_are_shown_apart_from_the_common_ones(tmp_path):
     text = page(write_study(tmp_path, SCORES))
     differing, common = text.split("Settings that are the same for all labels")
@@ -120,7 +126,7 @@ def test_settings_that_differ_are_shown_apart_from_the_common_ones(tmp_path):
 
 def test_run_times_and_hardware_are_shown(tmp_path):
     study = write_study(tmp_path, SCORES)
-    assert "Time of a finished run" not in page(study)
+    assert "time of a finished run" not in page(study)
     system = {"cpu": "Fast 9000", "processor": "AVX2", "cores": 4, "gpus": []}
     for place in (study / "runs").iterdir():
         # Started twice: the clock begins again, and both parts count.

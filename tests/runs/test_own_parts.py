@@ -1,18 +1,23 @@
 """Parts of a person's own in a run, by their import paths."""
 
+import math
 from dataclasses import replace
 
 import pytest
+import torch
 from gymnasium import spaces
+from stable_baselines3.common.logger import HParam
 from stable_baselines3.common.vec_env import DummyVecEnv
 
+from mviq.cli.evaluate import return_statistics
 from mviq.cli.export import card
 from mviq.runs import resolve
 from mviq.runs.building import check_config, load_trained_agent, model_files, normalized
 from mviq.runs.directory import RunDirectory
-from mviq.runs.evaluation import evaluate, seed_of
+from mviq.runs.evaluation import Episode, evaluate, seed_of
 from mviq.runs.settings import config_yaml, parse
 from mviq.runs.tables import read_rows
+from mviq.runs.tracking import Tables
 from mviq.runs.training import train
 from problems import Observed
 from small_runs import cartpole, crash
@@ -25,6 +30,7 @@ PARTS = {
     "learning_rate_schedule": "own_parts:halving",
     "q_schedule": "own_parts:falling_q",
 }
+CALLBACKS = "stable_baselines3.common.callbacks"
 
 
 @pytest.mark.parametrize("setting", PARTS)
@@ -52,6 +58,17 @@ def test_a_file_of_before_there_were_parts_is_read(tmp_path):
         ("callbacks", "own_parts:Noisy", "a subclass of stable_baselines3's BaseCallback"),
         ("wrappers", "own_parts:Counting", "must name a subclass of gymnasium's Wrapper"),
         ("q_schedule", "own_parts:np", "must name a function of the progress remaining"),
+        ("callbacks", f"{CALLBACKS}:BaseCallback", "BaseCallback' is abstract: name a subclass"),
+        (
+            "callbacks",
+            f"{CALLBACKS}:CheckpointCallback",
+            "is called with no arguments: missing a required argument: 'save_freq'",
+        ),
+        (
+            "wrappers",
+            "gymnasium.wrappers:TimeLimit",
+            "is called with env: missing a required argument: 'max_episode_steps'",
+        ),
         ("normalize", "both", "observation_bounds must be none with normalize = both, got (2.4"),
     ],
 )
@@ -140,9 +157,35 @@ def test_the_statistics_of_the_best_agent_are_saved_with_it_in_a_checkpoint(tmp_
     assert [file.read_bytes() for file in files] == before
 
 
+def test_what_only_tensorboard_can_show_is_not_in_the_tables(tmp_path):
+    names = ("progress", "timing", "evaluations", "own")
+    tables = Tables(*(tmp_path / f"{name}.csv" for name in names))
+    for table in tables.all.values():
+        table.open()
+    logger = tables.logger()
+    shown = {
+        "histogram": torch.ones(4),
+        "settings": HParam({}, {"a": 0}),
+        "number": torch.tensor(2.5),
+    }
+    for name, value in {**shown, "text": "a, b"}.items():
+        logger.record(f"own/{name}", value)
+    logger.dump(7)
+    written = {row["name"]: row["value"] for row in read_rows(tmp_path / "own.csv")}
+    assert written == {"own/number": "2.5", "own/text": "a, b"}
+    tables.close()
+
+
 @pytest.mark.parametrize(("setting", "told"), [("both", True), ("rewards", False)])
 def test_a_card_says_that_observations_have_to_be_rescaled(setting, told):
     scores = dict.fromkeys(("mean", "low", "high", "median", "min", "max"), 9.0)
     config = cartpole(normalize=setting, observation_bounds="none")
     written = card(config, 1000, scores | {"returns": [9.0, 9.0]}, False)
     assert ("model.normalize.json" in written) is told
+
+
+def test_a_card_of_returns_that_are_not_finite():
+    scores = return_statistics([Episode(math.inf, 5), Episode(1.0, 5)])
+    written = card(cartpole(), 1000, scores, False)
+    assert "value: nan +/- nan" in written
+    assert "**nan**; median\ninf, from 1.00 to inf" in written

@@ -7,7 +7,7 @@ import pytest
 from filelock import FileLock, Timeout
 
 from mviq.runs.building import check_config
-from mviq.runs.directory import RunDirectory, RunError
+from mviq.runs.directory import Result, RunDirectory, RunError
 from mviq.runs.tables import read_rows
 from mviq.runs.trackers import TRACKERS, About, Sent, TrackerWriter
 from mviq.runs.training import train
@@ -46,6 +46,28 @@ def test_mlflow(tmp_path, monkeypatch):
     assert [metric.step for metric in logged] == steps
     returns = client.get_metric_history(run.info.run_id, "eval/mean_reward")
     assert [metric.value for metric in returns] == evaluations
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_an_interrupted_run_is_not_finished_for_mlflow(tmp_path, monkeypatch):
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"file:{tmp_path / 'store'}")
+    directory, sent = RunDirectory(tmp_path / "run"), Sent()
+    directory.path.mkdir()
+
+    def status():
+        return mlflow.MlflowClient().get_run(sent.id).info.status
+
+    for _ in range(2):  # in the second session it runs again
+        session = TRACKERS["mlflow"](directory, cartpole(), sent)
+        sent.id = session.id
+        assert status() == "RUNNING"
+        session.finish()
+        assert status() == "KILLED"
+    directory.finish(Result("finished", 1000, ""))
+    session.finish()
+    assert status() == "FINISHED"
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

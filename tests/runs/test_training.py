@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import weakref
 from contextlib import nullcontext
@@ -14,9 +15,9 @@ from rich.console import Console
 
 from comparing import assert_same_checkpoint
 from mviq import progress
-from mviq.runs import video
+from mviq.runs import resolve, video
 from mviq.runs.building import load_trained_agent, make_env
-from mviq.runs.directory import RunDirectory
+from mviq.runs.directory import RunDirectory, RunError
 from mviq.runs.evaluation import Episode, evaluate
 from mviq.runs.reporter import DisplayReporter
 from mviq.runs.tables import METRICS, read_rows
@@ -153,6 +154,27 @@ def test_a_film_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path, 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.skipif(os.name != "posix", reason="runs a shell script")
+def test_the_cause_is_told_if_the_encoder_ends_early(tmp_path, monkeypatch):
+    """Small pictures wait in a buffer, which cannot be flushed any more."""
+    encoder = tmp_path / "encoder"
+    encoder.write_text("#!/bin/sh\necho '[out @ 0x1] No space left on device' >&2\nexit 1\n")
+    encoder.chmod(0o755)
+    pictures = (np.zeros((16, 16, 3), np.uint8) for _ in range(1000))
+    monkeypatch.setattr(video, "play", lambda *_: ((picture, None) for picture in pictures))
+    monkeypatch.setattr("imageio_ffmpeg.get_ffmpeg_exe", lambda: str(encoder))
+    with pytest.raises(OSError, match="No space left on device"):
+        film(None, None, 0, tmp_path / "film.mp4")
+
+
+@pytest.mark.filterwarnings("ignore:.*render_mode")  # Gymnasium's
+def test_an_environment_without_pictures_cannot_be_filmed(tmp_path):
+    config = resolve("own_parts:Parts-v0", n_steps=1)
+    with pytest.raises(RunError, match="Parts-v0 cannot be filmed: it has no render_mode rgb_arr"):
+        film(None, config, 0, tmp_path / "film.gif")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_filming_does_not_disturb_training(tmp_path):
     filmed, plain = (cartpole(total_steps=500, video=video) for video in (True, False))
     train(filmed, tmp_path / "filmed")
@@ -173,6 +195,17 @@ def test_a_bar_on_a_terminal_shows_return_speed_and_time_left(monkeypatch):
     shown = screen.getvalue()
     for part in ("400/1,000 steps", "return 12.5", "steps/s", "left", "evaluation 13.0"):
         assert part in shown
+
+
+def test_no_time_is_left_after_the_last_step(monkeypatch):
+    """The last rollout of many environments ends after it."""
+    clock = iter((0.0, 60.0))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    log = io.StringIO()
+    lines = DisplayReporter(Console(file=log))
+    lines.start(0, 1000)
+    lines.update(1060, 9.25)
+    assert log.getvalue() == "step 1060/1000, return 9.2, 18 steps/s, 0 s left\n"
 
 
 def test_a_log_file_gets_plain_lines_now_and_then(monkeypatch):

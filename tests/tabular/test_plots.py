@@ -64,3 +64,10 @@ def test_without_a_map_there_is_nothing_to_draw() -> None:
     mdp = garnet(10)
     with pytest.raises(ValueError, match="has no map"):
         policy_figure(mdp, {"vi": solve(mdp, algorithm("vi"))}, "map")
+
+
+def test_the_name_of_a_problem_is_not_taken_for_mathematics() -> None:
+    mdp, name = from_gym("FrozenLake-v1"), r"ice for $\money$"
+    runs = {name: solve(mdp, algorithm("vi"))}
+    for figure in (policy_figure(mdp, runs, name), convergence_figure(runs, name)):
+        assert figure.get_suptitle() == name.replace("$", r"\$")  # as Matplotlib escapes a dollar

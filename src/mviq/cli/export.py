@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mviq.cli.common import add_run_argument
 from mviq.cli.evaluate import add_model_options, model_file, open_agent, return_statistics
+from mviq.messages import counted
 
 if TYPE_CHECKING:
     from mviq.runs.config import Config
@@ -81,6 +82,7 @@ def card(config: "Config", steps: int, scores: dict[str, Any], filmed: bool) -> 
     from mviq.runs.config import CRITICS
 
     agent = CRITICS[config.critic].agent
+    played = counted(len(scores["returns"]), "greedy episode")
     spread = "" if scores["low"] is None else f", 95 % interval {_span(scores)}"
     header = yaml.safe_dump(_header(config, scores), sort_keys=False, allow_unicode=True)
     settings = {name: getattr(config, name) for name in config.given}
@@ -95,7 +97,7 @@ def card(config: "Config", steps: int, scores: dict[str, Any], filmed: bool) -> 
 
 An agent of the library mviq, trained for {steps:,} steps with seed {config.seed}.
 
-Mean return of {len(scores["returns"])} greedy episodes: **{scores["mean"]:.2f}**{spread}; median
+Mean return of {played}: **{scores["mean"]:.2f}**{spread}; median
 {scores["median"]:.2f}, from {scores["min"]:.2f} to {scores["max"]:.2f}. It is one run: another seed
 can give another agent.
 
@@ -121,9 +123,11 @@ def _span(scores: dict[str, Any]) -> str:
 
 def _header(config: "Config", scores: dict[str, Any]) -> dict[str, Any]:
     """Return the metadata of the card in the format of the Hugging Face Hub."""
+    from math import isnan, nan
     from statistics import pstdev
 
-    value = f"{scores['mean']:.2f} +/- {pstdev(scores['returns']):.2f}"
+    spread = nan if isnan(scores["mean"]) else pstdev(scores["returns"])
+    value = f"{scores['mean']:.2f} +/- {spread:.2f}"
     result = {
         "task": {"type": "reinforcement-learning", "name": "reinforcement-learning"},
         "dataset": {"name": config.env, "type": config.env},

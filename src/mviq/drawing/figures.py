@@ -41,7 +41,7 @@ def draw(data: FigureData, looks: Looks, heading: str = "") -> Figure:
     if kinds != {"intervals"}:  # these have the labels on their axis
         _legend(figure, data, looks)
     if heading:
-        figure.suptitle(heading)
+        figure.suptitle(literal(heading))
     return figure
 
 
@@ -107,7 +107,7 @@ def _legend(figure: Figure, data: FigureData, looks: Looks) -> None:
         Patch(color=look.colour) if data.kind == "bars" else Line2D([], [], **look.line)
         for look in seen
     ]
-    names = [_literal(look.name) for look in seen]
+    names = [literal(look.name) for look in seen]
     longest = max(map(len, names))
     columns = max(1, min(len(names), int(15 * figure.get_figwidth() / (longest + 6))))
     rows = math.ceil(len(names) / columns)
@@ -115,7 +115,7 @@ def _legend(figure: Figure, data: FigureData, looks: Looks) -> None:
     figure.legend(handles, names, loc="outside lower center", ncols=columns, handlelength=3.2)
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """Escape text that Matplotlib would take for mathtext or a hidden label."""
     if isinstance(text, Maths):
         return text
@@ -126,7 +126,7 @@ def _literal(text: str) -> str:
 def _wrapped(text: str) -> str:
     if isinstance(text, Maths):
         return text
-    return _literal("\n".join(textwrap.wrap(text, 36, max_lines=3, placeholder=" …")))
+    return literal("\n".join(textwrap.wrap(text, 36, max_lines=3, placeholder=" …")))
 
 
 def _draw_curves(axes: Axes, panel: Panel, looks: Looks) -> None:
@@ -156,7 +156,7 @@ def _draw_line(axes: Axes, series: Series, look: Look) -> None:
     if series.dotted:
         style["linestyle"] = "dotted"
     else:
-        style["label"] = _literal(series.label)
+        style["label"] = literal(series.label)
     axes.plot(np.asarray(series.x, dtype=float), series.y, **style)
 
 
@@ -175,7 +175,7 @@ def _draw_intervals(axes: Axes, panel: Panel, looks: Looks) -> None:
         colour = looks[series.label].colour
         axes.plot([series.low[0], series.high[0]], [place, place], color=colour, linewidth=3)
         axes.plot(series.y, [place], "o", color=colour, markersize=6)
-    axes.set_yticks(range(len(panel.series)), [_literal(x) for x in _places(panel, looks)])
+    axes.set_yticks(range(len(panel.series)), [literal(x) for x in _places(panel, looks)])
     axes.set_ylim(len(panel.series) - 0.4, -0.6)
     axes.set_xlabel(_wrapped(panel.x_title))
     if panel.limits is not None:
@@ -192,7 +192,7 @@ def _draw_bars(axes: Axes, panel: Panel, looks: Looks) -> None:
         axes.barh(places, series.y, height=0.86 * thick, color=looks[series.label].colour)
         for place, low, high in zip(places, series.low, series.high, strict=True):
             _whisker(axes, place, (low, high), value_range(panel))
-    axes.set_yticks(range(len(names)), [_literal(name) for name in _places(panel, looks)])
+    axes.set_yticks(range(len(names)), [literal(name) for name in _places(panel, looks)])
     axes.set_ylim(len(names) - 0.45, -0.55)
     axes.set(xlabel=_wrapped(panel.y_title), xlim=value_range(panel))
     if panel.linear_below is not None:

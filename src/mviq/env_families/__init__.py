@@ -24,10 +24,7 @@ class EnvFamily(NamedTuple):
     plugin: bool = False  # whether Gymnasium knows the ids only once the package is imported
     references: Mapping[str, Reference] = {}  # random and human scores by game
     affixes: str = ""  # a regular expression for the parts of an id besides the game
-    returns: tuple[float, float] = (
-        -math.inf,
-        math.inf,
-    )  # lowest and highest of an episode
+    returns: tuple[float, float] = (-math.inf, math.inf)  # lowest and highest of an episode
 
     def game(self, env_id: str) -> str:
         """Return the name of an id's game in ``references``."""
@@ -52,8 +49,11 @@ MINATAR = EnvFamily(
     package="mviq.envs.minatar",
     returns=(0.0, math.inf),
 )
+# The games of old ids such as Pong-v4, which do not say that they are Atari's.
+_UNSCORED = ("Adventure", "AirRaid", "Carnival", "ElevatorAction", "JourneyEscape", "Pooyan")
+_OLD_IDS = rf"({'|'.join((*ATARI_SCORES, *_UNSCORED))})(-ram)?(Deterministic)?-v[04]$"
 ATARI = EnvFamily(
-    "ALE/|.*NoFrameskip",
+    f"ALE/|.*NoFrameskip|{_OLD_IDS}",
     "atari",
     "atari",
     {"ale_py": "ale-py", "cv2": "opencv-python-headless"},

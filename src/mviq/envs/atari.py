@@ -158,7 +158,7 @@ class AtariVecEnv(VecEnv):
         self._score, self._length = np.zeros(n_envs), np.zeros(n_envs, np.int64)
 
     def reset(self) -> Array:
-        seeds = None if self._seeds[0] is None else np.array(self._seeds)
+        seeds = None if self._seeds[0] is None else np.array(self._seeds) % 2**31  # in C++ an int
         observations, info = self.games.reset(seed=seeds)
         self._reset_seeds()
         self._seen = observations

@@ -12,7 +12,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from mviq.envs.atari import PROTOCOLS, Backend, make_atari
 from mviq.envs.ids import check_known, game_of
 
-LARGEST_SEED = 2**31 - 1
+MOST = 2**31 - 1  # of a seed
 
 
 def make(
@@ -75,5 +75,5 @@ def _wrapped(env_id: str, wrappers: Sequence[Any], **options: Any) -> gym.Env[An
 
 def _check_number(name: str, value: Any, least: int) -> None:
     whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or not least <= value <= LARGEST_SEED:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    if not whole or not least <= value <= MOST:
+        raise ValueError(f"{name} must be a whole number from {least} to {MOST}, got {value!r}")

@@ -1,5 +1,6 @@
 """Users' own components of a run, such as wrappers and callbacks, given as import paths."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,24 +16,26 @@ from mviq.runs.snapshot import capture, check_attributes, prepare
 
 
 class Kind(NamedTuple):
-    """What a setting may name: a check, and its description for messages."""
+    """What a setting may name: a check, words for messages, and the arguments of its calls."""
 
     fits: Callable[[Any], bool]
     words: str
+    arguments: tuple[str, ...]
 
 
-def _subclass_of(base: type) -> Kind:
+def _subclass_of(base: type, *arguments: str) -> Kind:
     return Kind(
-        lambda found: isinstance(found, type) and issubclass(found, base),
+        lambda found: inspect.isclass(found) and issubclass(found, base),
         f"a subclass of {base.__module__.partition('.')[0]}'s {base.__name__}",
+        arguments,
     )
 
 
-_SCHEDULE = Kind(callable, "a function of the progress remaining, from 1 to 0")
+_SCHEDULE = Kind(callable, "a function of the progress remaining, from 1 to 0", ("progress",))
 KINDS = {
-    "features_extractor": _subclass_of(BaseFeaturesExtractor),
+    "features_extractor": _subclass_of(BaseFeaturesExtractor, "observation_space"),
     "callbacks": _subclass_of(BaseCallback),
-    "wrappers": _subclass_of(gym.Wrapper),
+    "wrappers": _subclass_of(gym.Wrapper, "env"),
     "learning_rate_schedule": _SCHEDULE,
     "q_schedule": _SCHEDULE,
 }
@@ -60,10 +63,26 @@ def _find(setting: str, path: str) -> Any:
     home = import_for(module, path)
     if not hasattr(home, name):
         raise ValueError(f"{setting}: {module} has no {name!r}{did_you_mean(name, dir(home))}")
-    found = getattr(home, name)
-    if not KINDS[setting].fits(found):
-        raise ValueError(f"{setting} must name {KINDS[setting].words}, {path!r} is {found!r:.60}")
+    found, kind = getattr(home, name), KINDS[setting]
+    if not kind.fits(found):
+        raise ValueError(f"{setting} must name {kind.words}, {path!r} is {found!r:.60}")
+    _check_call(found, kind.arguments, f"{setting}: {path!r}")
     return found
+
+
+def _check_call(found: Any, arguments: tuple[str, ...], path: str) -> None:
+    """Raise ``ValueError`` if a class is abstract, or cannot be called with these arguments."""
+    if inspect.isabstract(found):
+        raise ValueError(f"{path} is abstract: name a subclass of it")
+    try:
+        signature = inspect.signature(found)
+    except ValueError:  # of some built-in functions
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        called = f"is called with {', '.join(arguments) or 'no arguments'}"
+        raise ValueError(f"{path} {called}: {error}") from None
 
 
 def callback_state(callbacks: list[Any]) -> tuple[Any, dict[str, Any]]:

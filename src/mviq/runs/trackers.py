@@ -117,12 +117,14 @@ class MlflowRun:
         from mlflow import MlflowClient
         from mlflow.entities import Param
 
-        self.id = sent.id
+        self._directory, self.id = directory, sent.id
         # Without a lock, each of the first runs of a study would create database and experiment.
         with FileLock(directory.path.parent / ".mlflow.lock"):
             self._client = MlflowClient()
             experiment = self._experiment(sent.study or PROJECT)
-        if not self.id:
+        if self.id:
+            self._client.update_run(self.id, status="RUNNING")
+        else:
             tags = {"study": sent.study, "label": sent.label, "seed": str(config.seed)}
             run = self._client.create_run(experiment, tags=tags, run_name=config.name)
             self.id = run.info.run_id
@@ -141,7 +143,8 @@ class MlflowRun:
         self._client.log_batch(self.id, metrics=rows)
 
     def finish(self) -> None:
-        self._client.set_terminated(self.id)
+        ended = self._directory.result is not None
+        self._client.set_terminated(self.id, "FINISHED" if ended else "KILLED")
 
 
 TRACKERS: dict[str, Callable[[RunDirectory, Config, Sent], Backend]] = {

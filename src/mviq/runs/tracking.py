@@ -1,5 +1,6 @@
 """Writers of logged values: progress.csv, timing.csv and, optionally, TensorBoard."""
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -8,7 +9,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from stable_baselines3.common.logger import KVWriter, Logger
+from stable_baselines3.common.logger import Figure, HParam, Image, KVWriter, Logger, Video
 
 from mviq.runs.directory import RunDirectory
 from mviq.runs.tables import CLOCK, METRICS, Mark, Table, read_rows
@@ -27,12 +28,20 @@ class TableWriter(KVWriter):
         learnt = {name: value for name, value in key_values.items() if name not in CLOCK}
         if self.own is not None:
             for name in sorted(learnt.keys() - METRICS.keys()):
-                self.own.append({"step": step, "name": name, "value": learnt.pop(name)})
+                value = learnt.pop(name)
+                if _fits_a_cell(value):
+                    self.own.append({"step": step, "name": name, "value": value})
         self.progress.append(learnt)
         self.timing.append({"step": step, **clock, "time/unix": time.time()})
 
     def close(self) -> None:
         """Leave the tables open: they belong to the run."""
+
+
+def _fits_a_cell(value: Any) -> bool:
+    """Return False for what only TensorBoard can show: pictures, and tensors as histograms."""
+    drawn = isinstance(value, Figure | HParam | Image | Video)
+    return not drawn and math.prod(getattr(value, "shape", ())) == 1
 
 
 def only_numbers(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from mviq.storage import appearing
 
 FRAMES_PER_SECOND = 30
 MOST_FRAMES = 5_000
+_NO_PICTURES = "{} cannot be filmed: it has no render_mode rgb_array"
 LEAST_SIDE = 400  # pixels of a window; the frames of small games are enlarged
 
 
@@ -33,12 +34,15 @@ def play(
     agent: Agent, config: Config, seed: int, way: Way = "greedy"
 ) -> Iterator[tuple[Array, Episode]]:
     """Play one episode, and yield each frame with the return and length so far."""
-    env = make_env(config, 1, seed, evaluation=True, render_mode="rgb_array")
+    try:
+        env = make_env(config, 1, seed, evaluation=True, render_mode="rgb_array")
+    except TypeError:  # Gymnasium's, if an environment takes no render_mode
+        raise RunError(_NO_PICTURES.format(config.env)) from None
     generator = np.random.default_rng(seed)
     try:
         game = Game(env)
         while not game.over and game.length < MOST_FRAMES:
-            picture = _picture(env)
+            picture = _picture(env, config.env)
             yield picture, Episode(float(game.totals[0]), game.length)
             game.step(choose_actions(agent, game.observations, generator, way))
         # The environment may have reset itself: repeat the last frame with the final return.
@@ -47,13 +51,13 @@ def play(
         env.close()
 
 
-def _picture(env: VecEnv) -> Array:
+def _picture(env: VecEnv, name: str) -> Array:
     try:
         picture = next(iter(env.get_images()))
     except DependencyNotInstalled:
         raise RunError("drawing needs an extra: pip install 'mviq[video]'") from None
     if picture is None:
-        raise RunError("the environment cannot draw itself")
+        raise RunError(_NO_PICTURES.format(name))
     height, width = (2 * (side // 2) for side in picture.shape[:2])  # codecs need even sides
     return np.ascontiguousarray(picture[:height, :width], dtype=np.uint8)
 
@@ -121,6 +125,7 @@ def _write_mp4(path: Path, pictures: Iterator[Array]) -> None:
         with suppress(BrokenPipeError):  # its cause is read from stderr below
             for picture in chain([first], pictures):
                 process.stdin.write(picture.tobytes())
+        with suppress(BrokenPipeError):  # of what is left in the buffer
             process.stdin.close()
         complaint = process.stderr.read().decode(errors="replace").strip()
     if process.returncode != 0:

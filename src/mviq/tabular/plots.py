@@ -13,7 +13,7 @@ from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from mviq.drawing.figures import draw, panel_grid
+from mviq.drawing.figures import draw, literal, panel_grid
 from mviq.drawing.panels import FigureData, Maths, Panel, Series
 from mviq.drawing.style import in_style, looks
 from mviq.tabular.mdp import MDP, Grid
@@ -107,9 +107,9 @@ def policy_figure(mdp: MDP, runs: Mapping[str, Solution], title: str) -> Figure:
     scale = _value_scale(mdp, list(runs.values()))
     for axis, (label, run) in zip(axes, runs.items(), strict=True):
         _draw_map(axis, mdp.grid, mdp, run, scale)
-        axis.set_title(f"{label}: {run.status.value}")
+        axis.set_title(literal(f"{label}: {run.status.value}"))
     figure.colorbar(scale, ax=axes, label="value of the state", shrink=0.8)
-    figure.suptitle(title)
+    figure.suptitle(literal(title))
     return figure
 
 
