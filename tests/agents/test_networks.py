@@ -14,7 +14,15 @@ from stable_baselines3.common.torch_layers import FlattenExtractor
 from stable_baselines3.dqn.policies import DQNPolicy
 from torch import nn
 
-from mviq.agents import IQMVI, MVI, QRMVI, DivergenceError, MinAtarCNN, RescaledExtractor
+from mviq.agents import (
+    IQMVI,
+    MVI,
+    QRMVI,
+    DivergenceError,
+    MinAtarCNN,
+    PrioritizedReplayBuffer,
+    RescaledExtractor,
+)
 from mviq.agents.compiled import CompiledNetwork, _window
 from mviq.agents.kernels.convolution import convolution_gradient, convolve, find_nonzero, padded
 from mviq.agents.losses import huber
@@ -47,6 +55,8 @@ CASES = pytest.mark.parametrize(
         (MVI, BOARD, "CnnPolicy", MINATAR),
         (QRMVI, BOARD, "CnnPolicy", MINATAR | {"net_arch": [12]}),
         (MVI, SCREEN, "CnnPolicy", MINATAR),
+        (IQMVI, NUMBERS, "MlpPolicy", RESCALED | {"net_arch": [20], "fractions": (5, 7)}),
+        (IQMVI, BOARD, "CnnPolicy", MINATAR),
     ],
     ids=[
         "mlp",
@@ -57,6 +67,8 @@ CASES = pytest.mark.parametrize(
         "board",
         "board quantiles",
         "one conv",
+        "implicit",
+        "board implicit",
     ],
 )
 
@@ -81,9 +93,11 @@ FAMILIES = [
 
 @CASES
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("size", [1, 24])
-def test_a_compiled_update_is_that_of_autograd(cls, space, policy, policy_kwargs, family, size):
-    found = []
+@pytest.mark.parametrize(("size", "replay"), [(1, None), (24, None), (24, PrioritizedReplayBuffer)])
+def test_a_compiled_update_is_that_of_autograd(
+    cls, space, policy, policy_kwargs, family, size, replay
+):
+    found, family = [], family | {"replay_buffer_class": replay}
     for compiled in (True, False):
         agent = made(cls, space, policy, policy_kwargs, learning_starts=30, **family).learn(30)
         assert isinstance(agent._online, CompiledNetwork)
@@ -98,6 +112,8 @@ def test_a_compiled_update_is_that_of_autograd(cls, space, policy, policy_kwargs
         numbers = torch.tensor([agent._update(size) for _ in range(3)])
         weights = list(agent._networks()[0].parameters())
         found.append([numbers, *(w.grad for w in weights), *(w.detach() for w in weights)])
+        if replay is not None:
+            found[-1].append(torch.from_numpy(agent.replay_buffer.priorities))
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 

@@ -72,10 +72,10 @@ def test_draws_and_weights_are_those_of_the_definition(exponent):
         buffer.sample(16)
         set_random_seed(step)
         np.testing.assert_array_equal(buffer._drawn, plain.sample(16))
-        target, slope = torch.from_numpy(rng.gamma(1.0, 3.0, (16, 5))), torch.ones(16, 1).double()
-        buffer.weigh(torch.zeros(16, 1), target, slope, remaining=1 - step / 60)
-        expected = plain.weigh(target.mean(1).numpy(), 1 - step / 60)
-        np.testing.assert_allclose(slope[:, 0], expected, rtol=1e-12)
+        errors, weights = rng.gamma(1.0, 3.0, 16), buffer.importance_weights(1 - step / 60)
+        buffer.update_priorities(errors)
+        expected = plain.weigh(errors, 1 - step / 60)
+        np.testing.assert_allclose(weights, expected, rtol=1e-12)
         np.testing.assert_allclose(buffer.priorities.ravel(), plain.p, rtol=1e-14)
 
 
@@ -175,7 +175,7 @@ def test_a_copy_of_a_buffer_draws_by_priorities_of_its_own():
     add(buffer, np.random.default_rng(0), number=8)
     copied = deepcopy(buffer)
     copied.sample(4)
-    copied.weigh(torch.zeros(4, 1), torch.full((4, 1), 9.0), torch.ones(4, 1), remaining=1)
+    copied.update_priorities(np.full(4, 9.0))
     assert (copied.priorities.max(), buffer.priorities.max()) == (pytest.approx(3), 1)
     copied.reset()
     assert not copied.priorities.any()

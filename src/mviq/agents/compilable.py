@@ -2,7 +2,8 @@
 
 A network is compiled if it is a ``QNetwork`` or ``QuantileNetwork`` of linear layers, each
 followed by a ReLU or by nothing, optionally after one small convolution, and if no part of it is
-overridden, hooked or frozen. All other networks use autograd.
+overridden, hooked or frozen; likewise one that embeds fractions of implicit quantiles, unless it
+has a dueling head. All other networks use autograd.
 """
 
 from collections.abc import Iterable, Sequence
@@ -46,20 +47,16 @@ def make_networks(
     own = set(networks) <= set(policy.modules())
     if not (own and is_untouched(policy) and all(map(_is_known, networks))):
         return [AutogradNetwork(network, shape) for network in networks]
-    heads = [HEADS[type(network)](network) for network in networks]
-    pairs = zip(networks, heads, strict=True)
-    modules = [_parts([network.features_extractor, head]) for network, head in pairs]
-    layers = [_layers(parts) for parts in modules]
     learnt = set(networks[0].parameters()) <= set(policy.optimizer.param_groups[0]["params"])
-    if compiled and learnt and _is_plain_adam(policy.optimizer) and all(layers):
-        return [
-            CompiledNetwork(own or [], network, shape)
-            for own, network in zip(layers, networks, strict=True)
-        ]
-    return [
-        PlainNetwork(network, shape, parts, image_divisor(network))
-        for network, parts in zip(networks, modules, strict=True)
-    ]
+    if compiled and learnt and _is_plain_adam(policy.optimizer):
+        fast = [_compiled(network, shape) for network in networks]
+        if all(fast):
+            return cast(list[CompiledNetwork], fast)
+    plain = []
+    for network in networks:
+        modules = _parts([network.features_extractor, HEADS[type(network)](network)])
+        plain.append(PlainNetwork(network, shape, modules, image_divisor(network)))
+    return plain
 
 
 def fingerprint(policy: BasePolicy, modules: Iterable[nn.Module]) -> list[Any]:
@@ -94,6 +91,24 @@ def is_untouched(policy: BasePolicy) -> bool:
 def _is_known(network: BasePolicy) -> bool:
     box = isinstance(network.observation_space, spaces.Box)
     return box and type(network) in HEADS
+
+
+def _compiled(network: Any, shape: tuple[int, int]) -> CompiledNetwork | None:
+    """Return the compiled form of a network, None if it has none."""
+    features = _parts([network.features_extractor])
+    head = _parts([network.q_net if isinstance(network, QNetwork) else network.quantile_net])
+    layers, begin = _layers([*features, *head]), len(_with_weights(features))
+    rest = set(network.modules()) - {network, *network.features_extractor.modules()}
+    extra = set(_with_weights(rest)) - set(head)  # of implicit quantiles: the embedding
+    known = {getattr(network, "embedding", None)}
+    ordinary = all(type(x) is nn.Linear and all(map(_is_ordinary, x.parameters())) for x in extra)
+    if layers is None or not (extra <= known and ordinary):
+        return None
+    return CompiledNetwork(layers, network, shape, begin)
+
+
+def _with_weights(modules: Iterable[nn.Module]) -> list[nn.Module]:
+    return [module for module in modules if any(True for _ in module.parameters(recurse=False))]
 
 
 def _layers(modules: Iterable[nn.Module]) -> list[Layer] | None:

@@ -39,16 +39,24 @@ class Layer:
 
 
 class CompiledNetwork:
-    """A sequential network with a compiled forward pass; see the module's docstring."""
+    """A sequential network with a compiled forward pass; see the module's docstring.
 
-    def __init__(self, layers: list[Layer], network: BasePolicy, shape: tuple[int, int]) -> None:
+    If the network draws fractions, it embeds them by its module ``embedding`` before the layer
+    ``begin``.
+    """
+
+    def __init__(
+        self, layers: list[Layer], network: Any, shape: tuple[int, int], begin: int
+    ) -> None:
         self.layers, self.shape, self.divisor = layers, shape, _divisor(network)
+        self.draw, self.begin = getattr(network, "draw_fractions", None), begin
+        self.embedding = None if self.draw is None else Layer(network.embedding)
         weights, biases = zip(*(layer.arrays for layer in layers), strict=True)
         self.arrays = weights, biases, np.array([layer.relu for layer in layers])
         self.numbers = math.prod(network.observation_space.shape or ())
         self.window, places = _window(layers[0].module, network.observation_space.shape)
         self.sizes = [places * len(biases[0]), *map(len, biases[1:])]
-        self.scratches: dict[int, Scratch] = {}
+        self.scratches: dict[tuple[int, int], Scratch] = {}
 
     def prepare(self, *batches: Any) -> Sequence[Array]:
         return [self.write(x, np.empty((len(x), self.numbers), np.float32)) for x in batches]
@@ -68,26 +76,39 @@ class CompiledNetwork:
         return self._predict(*self.prepare(observations))[1]
 
     def _predict(self, rows: Array) -> tuple[Array, Array]:
-        nonzero, columns, outputs, _ = self.scratch(len(rows))
-        outcomes = np.empty((len(rows), *self.shape), np.float32)
+        fractions = None if self.draw is None else _per_state(self.draw(len(rows)), len(rows))
+        samples = self.shape[0] if fractions is None else fractions.shape[1]
+        nonzero, columns, outputs, _ = self.scratch(len(rows), samples)
+        outcomes = np.empty((len(rows), samples, self.shape[1]), np.float32)
         best = np.zeros(len(rows), np.int64)
-        scratch = columns, outputs
-        _predict(rows, nonzero, self.window, self.arrays, scratch, outcomes, best)
+        scratch, embedded = (columns, outputs), self.embedded(fractions)
+        _predict(rows, nonzero, self.window, self.arrays, scratch, outcomes, best, embedded)
         return outcomes, best
 
-    def scratch(self, rows: int) -> Scratch:
+    def scratch(self, rows: int, samples: int) -> Scratch:
         """Return the scratch arrays for a batch of ``rows`` observations; they are reused."""
-        if rows not in self.scratches:
+        if (rows, samples) not in self.scratches:
             if len(self.scratches) > 8:  # batch sizes vary
                 self.scratches.clear()
-            self.scratches[rows] = self._new_scratch(rows)
-        return self.scratches[rows]
+            self.scratches[rows, samples] = self._new_scratch(rows, samples)
+        return self.scratches[rows, samples]
 
-    def _new_scratch(self, rows: int) -> Scratch:
+    def embedded(self, fractions: Array | None) -> tuple[Any, ...] | None:
+        """Return the arrays that embed fractions (states, samples), None if there are none."""
+        if self.embedding is None or fractions is None:
+            return None
+        (weight, bias), columns = self.embedding.arrays, fractions.size
+        shapes = (weight.shape[1], columns), (len(bias), columns), (len(bias), columns)
+        scratch = (np.empty(shape, np.float32) for shape in shapes)
+        return self.begin, fractions, weight, bias, *scratch
+
+    def _new_scratch(self, rows: int, samples: int) -> Scratch:
         """Return scratch arrays: nonzero indices, first layer, all outputs and their gradients."""
-        outputs, slopes = (
-            tuple(np.empty((size, rows), np.float32) for size in self.sizes) for _ in range(2)
-        )
+        begin = len(self.sizes) if self.embedding is None else self.begin
+        shapes = [(n, rows * (samples if k >= begin else 1)) for k, n in enumerate(self.sizes)]
+        if self.embedding is not None:
+            shapes.append((samples * self.shape[1], rows))
+        outputs, slopes = (tuple(np.empty(shape, np.float32) for shape in shapes) for _ in range(2))
         if self.window is None:
             nothing = np.empty((rows, 0), np.int64), np.empty(rows, np.int64)
             return nothing, np.empty((self.numbers, rows), np.float32), outputs, slopes
@@ -103,8 +124,9 @@ class CompiledUpdate:
 
     def __init__(self, online: CompiledNetwork, target: CompiledNetwork, quantiles: bool) -> None:
         self.online, self.target, self.quantiles = online, target, quantiles
-        self.parameters = [weight for layer in online.layers for weight in layer.parameters]
-        self.gradients = [gradient for layer in online.layers for gradient in layer.gradients]
+        layers = [*online.layers, *([] if online.embedding is None else [online.embedding])]
+        self.parameters = [weight for layer in layers for weight in layer.parameters]
+        self.gradients = [gradient for layer in layers for gradient in layer.gradients]
         self.slots = tuple(zip(*(layer.gradient_arrays for layer in online.layers), strict=True))
         self.moments: list[Any] = []  # Adam's, three for every parameter
         self.vectors: tuple[Any, ...] = ()  # parameters, their gradients and their moments
@@ -116,10 +138,12 @@ class CompiledUpdate:
         gamma: float,
         limits: tuple[float, float],
         optimizer: Optimizer,
+        priorities: tuple[Array, Array],
     ) -> tuple[float, float, float, float]:
         """Make one update; return an invalid |z| or 0, loss, gradient norm and mean prediction.
 
-        If one of the first three is invalid, the weights are not updated.
+        If one of the first three is invalid, the weights are not updated. ``priorities`` are the
+        importance weights of the batch, if any, and an array for its errors.
         """
         online, target = self.online, self.target
         size = len(batch.actions)
@@ -132,11 +156,12 @@ class CompiledUpdate:
         actions = _vector(batch.actions)
         group = optimizer.param_groups[0]
         adam = float(group["lr"]), *map(float, group["betas"]), float(group["eps"])
-        asked = len(rows) if family.munchausen_alpha != 0 else size
-        _, *scratch, _ = target.scratch(asked)
-        _, *own_scratch = online.scratch(size)
+        asked, samples = len(rows) if family.munchausen_alpha != 0 else size, online.shape[0]
+        _, *scratch, _ = target.scratch(asked, samples)
+        _, *own_scratch = online.scratch(size, samples)
         found: tuple[float, float, float, float] = _update(
-            (rows, online.scratch(len(rows))[0], actions, transitions),
+            (rows, online.scratch(len(rows), samples)[0], actions, transitions),
+            priorities,
             online.window,
             online.shape[0] if self.quantiles else None,
             (family_numbers(family), limits, adam),
@@ -146,11 +171,24 @@ class CompiledUpdate:
             tuple(own_scratch),
             self.slots,
             self._vectors(optimizer),
+            *self._embedded(asked, size),
         )
         for weight, gradient in zip(self.parameters, self.gradients, strict=True):
             if weight.grad is not gradient:
                 weight.grad = gradient
         return found
+
+    def _embedded(self, asked: int, size: int) -> tuple[Any, Any, Any]:
+        """Draw fractions as the networks do, and return the arrays that embed them."""
+        online, target = self.online, self.target
+        if online.draw is None or target.draw is None or online.embedding is None:
+            return None, None, None
+        drawn = _per_state(target.draw(asked), asked)
+        drawn = np.roll(drawn, asked - size, axis=0)  # drawn for s and s', needed for s' and s
+        own = online.embedded(_per_state(online.draw(size), size))
+        assert own is not None
+        scratch = np.empty_like(own[-1]), np.empty((len(own[-1]), size), np.float32)
+        return target.embedded(drawn), own, (*online.embedding.gradient_arrays, *scratch)
 
     def _vectors(self, optimizer: Optimizer) -> tuple[Any, ...]:
         """Return the arrays that Adam updates, looked up again if the optimiser's state is new."""
@@ -187,6 +225,12 @@ def _no_moments(optimizer: Optimizer, weight: Tensor) -> dict[str, Tensor]:
 def _vector(x: Tensor) -> Array:
     array: Array = x.detach().numpy()
     return array.reshape(-1)
+
+
+def _per_state(fractions: Tensor, states: int) -> Array:
+    """Return fractions, drawn for all states or for each, with a row for each."""
+    rows = np.broadcast_to(fractions.numpy().astype(np.float64), (states, fractions.shape[1]))
+    return np.ascontiguousarray(rows)
 
 
 def _floats(x: Tensor) -> Array:

@@ -54,9 +54,7 @@ class ImplicitQuantileNetwork(QuantileNetwork):
 
     def quantiles(self, features: Tensor) -> Tensor:
         """Return quantiles (batch, fractions, actions) of states with these features."""
-        self.fractions = self.midpoints.unsqueeze(0)
-        if self.sampling:
-            self.fractions = torch.rand(len(features), self.n_quantiles, device=features.device)
+        self.fractions = self.draw_fractions(len(features))
         cosines = torch.cos(self.fractions.unsqueeze(-1) * self.frequencies)
         x = features.unsqueeze(1) * torch.relu(self.embedding(cosines))
         quantiles: Tensor = self.quantile_net(x)
@@ -64,6 +62,12 @@ class ImplicitQuantileNetwork(QuantileNetwork):
             return quantiles
         value: Tensor = self.value_net(x)
         return value + quantiles - quantiles.mean(-1, keepdim=True)
+
+    def draw_fractions(self, states: int) -> Tensor:
+        """Return N random fractions for each state if ``sampling``, else the midpoints for all."""
+        if self.sampling:
+            return torch.rand(states, self.n_quantiles, device=self.midpoints.device)
+        return self.midpoints.unsqueeze(0)
 
 
 @register
@@ -135,6 +139,7 @@ class IQMVI(Learner, Actor, Trainer, SafeFiles, QRDQN):
     """
 
     base = QRDQN
+    _loss = staticmethod(quantile_huber)
     policy_aliases = {  # noqa: RUF012 - as in Stable-Baselines3
         "MlpPolicy": ImplicitPolicy,
         "CnnPolicy": ImplicitCnnPolicy,
@@ -155,7 +160,3 @@ class IQMVI(Learner, Actor, Trainer, SafeFiles, QRDQN):
         finally:
             for network in self._networks():
                 network.sampling = False
-
-    def _loss(self, predicted: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the quantile Huber loss at the fractions of the prediction, and its gradient."""
-        return quantile_huber(predicted, target, self.quantile_net.fractions)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from stable_baselines3.common.buffers import NStepReplayBuffer
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
-from torch import Tensor
 
 from mviq.agents.codec import register
 from mviq.agents.kernels.sums import find_leaves, set_leaves, sum_up
@@ -96,16 +95,15 @@ class Prioritized(NStepReplayBuffer):
         )
         return ReplayBufferSamples(*map(self.to_torch, found))
 
-    def weigh(self, predicted: Tensor, target: Tensor, slope: Tensor, remaining: float) -> None:
-        """Multiply ``slope`` by the weights of the last batch, and update its priorities.
-
-        ``remaining`` is the progress remaining, from 1 to 0.
-        """
+    def importance_weights(self, remaining: float) -> Array:
+        """Return the weights of the last batch; ``remaining`` falls from 1 to 0 in a run."""
         drawn = self.priorities.reshape(-1)[self._drawn]
         beta = min(1 - (1 - self.beta) * remaining, 1.0)
-        weights = (drawn.min() / drawn) ** beta
-        slope *= slope.new_tensor(weights).unsqueeze(1)
-        errors = (target.unsqueeze(1) - predicted.unsqueeze(2)).abs().mean((1, 2)).cpu().numpy()
+        weights: Array = (drawn.min() / drawn) ** beta
+        return weights
+
+    def update_priorities(self, errors: Array) -> None:
+        """Set the priorities of the last batch by its errors."""
         priorities = (errors.astype(float) + SMALLEST_ERROR) ** self.exponent
         set_leaves(self._tree, self._drawn, priorities)
         self.largest[0] = max(self.largest[0], priorities.max())

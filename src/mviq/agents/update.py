@@ -12,6 +12,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.policies import BasePolicy
@@ -47,7 +48,9 @@ class Trainer(OffPolicyAlgorithm):
     target_update_interval: int
     _n_calls: int
     _loss: Any
-    """Maps predicted outcomes at (s, a) and their targets to the loss and its gradient."""
+    """Maps predicted outcomes at (s, a) and their targets to the loss and its gradient.
+
+    If the network draws ``fractions``, they are its third argument."""
     _online: Network
     _target: Network
     _compiled: CompiledUpdate | None
@@ -98,20 +101,23 @@ class Trainer(OffPolicyAlgorithm):
         assert isinstance(online, AutogradNetwork)
         s, s_next = online.prepare(batch.observations, batch.next_observations)
         with torch.no_grad():
-            asked = [s_next] if self.family.munchausen_alpha == 0 else [s_next, s]
-            outcomes = self._target.predict(*asked)
-            for z in outcomes:
+            asked = [s_next] if self.family.munchausen_alpha == 0 else [s, s_next]
+            *before, after = self._target.predict(*asked)
+            for z in (*before, after):
                 self._check(_VALUE, z, self.value_limit, batch)
-            target = self.target(batch, *outcomes)
+            target = self.target(batch, after, *before)
         predicted = online.forward(s)
         with torch.no_grad():
             chosen = batch.actions.unsqueeze(1).expand(-1, predicted.shape[1], 1)
             at_action = predicted.gather(2, chosen).squeeze(2)
-            loss, slope = self._loss(at_action, target)
+            fractions = getattr(online.network, "fractions", None)
+            loss, slope = self._loss(at_action, target, *([] if fractions is None else [fractions]))
             self._check(_LOSS, float(loss), math.inf, batch)
-            weigh = getattr(self.replay_buffer, "weigh", None)
-            if weigh is not None:
-                weigh(at_action, target, slope, self._current_progress_remaining)
+            weights = self._importance_weights()
+            if weights is not None:
+                slope *= slope.new_tensor(weights).unsqueeze(1)
+                errors = (target.unsqueeze(1) - at_action.unsqueeze(2)).abs().mean((1, 2))
+                self._update_priorities(errors.cpu().numpy())
             gradient = torch.zeros_like(predicted).scatter_(2, chosen, slope.unsqueeze(2))
         norm = online.backward(gradient)
         self._check(_NORM, norm, math.inf, batch)
@@ -122,12 +128,25 @@ class Trainer(OffPolicyAlgorithm):
         """Make one update by compiled kernels: the same as ``_by_autograd``, up to rounding."""
         assert self._compiled is not None
         limits = float(self.value_limit), self._norm_limit()
-        found = self._compiled(batch, self.family, self.gamma, limits, self.policy.optimizer)
+        weights = self._importance_weights()
+        weighted = np.empty(0) if weights is None else weights
+        errors, numbers = np.empty_like(weighted), (self.family, self.gamma, limits)
+        found = self._compiled(batch, *numbers, self.policy.optimizer, (weighted, errors))
         value, loss, norm, predicted = found
         self._check(_VALUE, value, self.value_limit, batch)
         self._check(_LOSS, loss, math.inf, batch)
+        if weights is not None:
+            self._update_priorities(errors)
         self._check(_NORM, norm, math.inf, batch)
         return loss, predicted
+
+    def _importance_weights(self) -> Any:
+        """Return the weights of the batch's gradients, None if its replay has none."""
+        weigh = getattr(self.replay_buffer, "importance_weights", None)
+        return None if weigh is None else weigh(self._current_progress_remaining)
+
+    def _update_priorities(self, errors: Any) -> None:
+        self.replay_buffer.update_priorities(errors)  # type: ignore[union-attr]
 
     def _norm_limit(self) -> float:
         return math.inf if self.max_grad_norm is None else float(self.max_grad_norm)
@@ -203,9 +222,8 @@ class Trainer(OffPolicyAlgorithm):
         return [*chosen, *fingerprint(self.policy, self._modules)]
 
     def _is_compilable(self) -> bool:
-        """Return whether there are compiled kernels for the replay, the target and the loss."""
+        """Return whether there are compiled kernels for the target and the loss."""
         own = type(self).target is not Trainer.target or "target" in vars(self)
-        own |= hasattr(self.replay_buffer, "weigh")
         own |= type(self.family) is not Family
         simple = self.family.policy_method == "exact" and self.family.form != "naive_log"
         quantiles = hasattr(self._networks()[0], "n_quantiles")

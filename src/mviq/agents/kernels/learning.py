@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mviq.agents.kernels.convolution import Floats, Integers, Window, find_nonzero
-from mviq.agents.kernels.layers import Layers, Network, backward, forward
-from mviq.agents.kernels.losses import huber, quantile_huber
+from mviq.agents.kernels.layers import Embedded, Layers, Network, backward, forward
+from mviq.agents.kernels.losses import huber, mean_error, quantile_huber
 from mviq.agents.kernels.targets import Numbers, bellman
 from mviq.tsallis.kernels.compiling import compiled_with
 
@@ -25,11 +25,12 @@ def predict(
     scratch: tuple[Floats, Layers],
     outcomes: Floats,
     best: NDArray[np.int64],
+    embedded: Embedded | None,
 ) -> None:
     """Write a network's outcomes (batch, samples, actions) and the greedy actions."""
     if window is not None:
         find_nonzero(rows, *nonzero)
-    forward(rows, nonzero, window, network, *scratch)
+    forward(rows, nonzero, window, network, *scratch, embedded)
     last, (batch, samples, count) = scratch[1][-1], outcomes.shape
     for i in range(batch):
         most = -math.inf
@@ -45,6 +46,7 @@ def predict(
 @compiled_with()
 def update(
     batch: tuple[Floats, Nonzero, NDArray[np.int64], tuple[Floats, Floats, Floats]],
+    priorities: tuple[Floats, Floats],
     window: Window | None,
     quantiles: int | None,
     numbers: tuple[Numbers, tuple[float, float], tuple[float, float, float, float]],
@@ -54,11 +56,16 @@ def update(
     scratch: tuple[Floats, Layers, Layers],
     gradients: tuple[Layers, Layers],
     parameters: tuple[Layers, Layers, Layers, Layers, Layers],
+    target_embedded: Embedded | None,
+    embedded: Embedded | None,
+    embedded_gradients: tuple[Floats, Floats, Floats, Floats] | None,
 ) -> tuple[float, float, float, float]:
     """Make one update; return an invalid |z| or 0, the loss, the gradient norm and the mean of θ.
 
     ``batch`` holds the observations at s' and then at s, scratch arrays for the indices of their
-    nonzero elements, the actions, and (rewards, d, discounts). ``quantiles`` is the number of
+    nonzero elements, the actions, and (rewards, d, discounts). ``priorities`` are the importance
+    weights of the batch, empty if there are none, and where to write its mean absolute errors.
+    ``quantiles`` is the number of
     quantiles, None for action values; only the loss for that case is compiled. ``numbers`` are
     those of the family, the limits of |z| and of the gradient norm, and Adam's settings.
     ``parameters`` are Adam's arrays: weights, gradients, both moments and step counts. If |z|, the
@@ -74,7 +81,7 @@ def update(
     if window is not None:
         find_nonzero(rows, *nonzero)
     asked = rows if family[3] != 0 else rows[:size]
-    forward(asked, nonzero, window, target_network, *target_scratch)
+    forward(asked, nonzero, window, target_network, *target_scratch, target_embedded)
     z = target_scratch[1][-1]
     bad = _beyond(z, value_limit)
     if bad != 0:
@@ -82,11 +89,16 @@ def update(
     target = np.empty((size, samples), np.float32)
     bellman(family, transitions, actions, z, target)
     s, at_s = rows[size:], (nonzero[0][size:], nonzero[1][size:])
-    forward(s, at_s, window, network, scratch[0], scratch[1])
-    loss, mean = _loss(scratch[1][-1], actions, target, quantiles, scratch[2][-1])
+    forward(s, at_s, window, network, scratch[0], scratch[1], embedded)
+    fractions: Floats = np.empty((1, 0))
+    if embedded is not None:
+        fractions = embedded[1]
+    loss, mean = _loss(
+        scratch[1][-1], actions, target, quantiles, fractions, priorities, scratch[2][-1]
+    )
     if not math.isfinite(loss):
         return 0.0, loss, 0.0, 0.0
-    norm = backward(s, at_s, window, network, *scratch, gradients)
+    norm = backward(s, at_s, window, network, *scratch, gradients, embedded, embedded_gradients)
     if math.isfinite(norm):
         _adam(min(1.0, norm_limit / (norm + 1e-6)), adam_numbers, *parameters)
     return 0.0, loss, norm, mean
@@ -110,6 +122,8 @@ def _loss(
     actions: NDArray[np.int64],
     target: Floats,
     quantiles: int | None,
+    fractions: Floats,
+    priorities: tuple[Floats, Floats],
     slope: Floats,
 ) -> tuple[float, float]:
     """Write the gradient with respect to the outcomes; return the loss and the mean of θ."""
@@ -124,7 +138,12 @@ def _loss(
         loss = huber(theta, target, gradient)
     else:
         midpoints = (np.arange(quantiles).reshape(1, -1) + 0.5) / quantiles
-        loss = quantile_huber(theta, target, midpoints, gradient)
+        at = fractions if fractions.size > 0 else midpoints
+        loss = quantile_huber(theta, target, at, gradient)
+    weights, errors = priorities
+    for i in range(weights.size):
+        gradient[i] *= weights[i]
+        errors[i] = mean_error(theta[i], target[i])
     slope[:] = 0
     for i in range(target.shape[0]):
         for j in range(target.shape[1]):

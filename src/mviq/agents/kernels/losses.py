@@ -78,6 +78,18 @@ def quantile_huber(predicted: Floats, target: Floats, fractions: Floats, gradien
     return float(loss * scale)
 
 
+@compiled_with(fastmath={"reassoc", "nsz", "contract"}, part=True)
+def mean_error(predicted: Floats, target: Floats) -> float:
+    """Return the mean |y_j − θ_i| over all pairs."""
+    total = 0.0
+    for y in target:
+        row = np.float32(0)
+        for theta in predicted:
+            row += abs(y - theta)
+        total += row
+    return total / (predicted.size * target.size)
+
+
 @compiled_with(part=True)
 def _sort(x: Floats, ranks: Integers) -> Integers:
     """Return the argsort of x, in the lower 32 bits of 64-bit numbers; ``ranks`` is scratch memory.
