@@ -1,13 +1,17 @@
 """The published results: files from which the numbers in the documents can be computed again."""
 
+import csv
 import re
+from statistics import fmean
 
 import pytest
 
 from document_tables import DOCUMENTS, LAST, MARKED, ROOT, TABLES, stored
+from mviq.cli.main import main
 from mviq.paper.alpha_tau_sweep import labels_of_points, picked
 from mviq.paper.experiments import TUNED
 from mviq.paper.learning import learning
+from mviq.reports.numbers import shown
 from mviq.reports.reading import load_study
 from mviq.reports.statistics import task_means
 from mviq.runs.directory import RunDirectory
@@ -28,6 +32,25 @@ def shown_tables():
 @pytest.mark.parametrize(("name", "table"), shown_tables())
 def test_the_table_in_the_document_is_that_of_the_files(name, table):
     assert table == TABLES[name](name)
+
+
+def test_the_report_of_the_comparison_has_the_numbers_of_the_page(tmp_path):
+    study = str(ROOT / "results" / "minatar")
+    assert main(["report", study, "--format", "csv", "--out", str(tmp_path)]) == 0
+    summary, scores = (
+        list(csv.DictReader((tmp_path / name).open(encoding="utf-8")))
+        for name in ("summary.csv", "scores.csv")
+    )
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    wanted = ("MVI(2)", "P(better than M-VI)")
+    (chance,) = (row for row in summary if (row["label"], row["statistic"]) == wanted)
+    number = [float(chance[name]) for name in ("estimate", "low", "high")]
+    assert "all five | {:.3f} [{:.3f}, {:.3f}] |".format(*number) in page
+    tables = {name: table for _, name, table in MARKED.findall(page)}
+    for env in {row["env"] for row in scores}:
+        own = (row["final"] for row in scores if (row["env"], row["label"]) == (env, "MVI(2)"))
+        finals = [float(final) for final in own if final]
+        assert f"| {env} | {shown(fmean(finals))} [" in tables["minatar"]
 
 
 INTERVAL = re.compile(r"([+−-]?)(\d[\d.]*)\s+(\[[^]]*\d\])")

@@ -86,7 +86,7 @@ def mean_error(predicted: Floats, target: Floats) -> float:
         row = np.float32(0)
         for theta in predicted:
             row += abs(y - theta)
-        total += row
+        total += float(row)
     return total / (predicted.size * target.size)
 
 
