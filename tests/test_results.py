@@ -38,7 +38,7 @@ def test_the_report_of_the_comparison_has_the_numbers_of_the_page(tmp_path):
     study = str(ROOT / "results" / "minatar")
     assert main(["report", study, "--format", "csv", "--out", str(tmp_path)]) == 0
     summary, scores = (
-        list(csv.DictReader((tmp_path / name).open(encoding="utf-8")))
+        list(csv.DictReader((tmp_path / name).read_text(encoding="utf-8").splitlines()))
         for name in ("summary.csv", "scores.csv")
     )
     page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
