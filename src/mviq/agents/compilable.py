@@ -97,18 +97,17 @@ def _compiled(network: Any, shape: tuple[int, int]) -> CompiledNetwork | None:
     """Return the compiled form of a network, None if it has none."""
     features = _parts([network.features_extractor])
     head = _parts([network.q_net if isinstance(network, QNetwork) else network.quantile_net])
-    layers, begin = _layers([*features, *head]), len(_with_weights(features))
-    rest = set(network.modules()) - {network, *network.features_extractor.modules()}
-    extra = set(_with_weights(rest)) - set(head)  # of implicit quantiles: the embedding
-    known = {getattr(network, "embedding", None)}
-    ordinary = all(type(x) is nn.Linear and all(map(_is_ordinary, x.parameters())) for x in extra)
-    if layers is None or not (extra <= known and ordinary):
+    embedding = [network.embedding] if hasattr(network, "embedding") else []
+    all_known = set(_weighted(network.modules())) == set(_weighted([*features, *head, *embedding]))
+    layers = _layers([*features, *head])
+    if not (all_known and layers and (not embedding or _layers(embedding))):
         return None
-    return CompiledNetwork(layers, network, shape, begin)
+    return CompiledNetwork(layers, network, shape, begin=len(_weighted(features)))
 
 
-def _with_weights(modules: Iterable[nn.Module]) -> list[nn.Module]:
-    return [module for module in modules if any(True for _ in module.parameters(recurse=False))]
+def _weighted(modules: Iterable[nn.Module]) -> list[nn.Module]:
+    """Return the modules that have weights of their own."""
+    return [module for module in modules if module._parameters]
 
 
 def _layers(modules: Iterable[nn.Module]) -> list[Layer] | None:
