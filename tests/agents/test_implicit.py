@@ -119,6 +119,7 @@ def test_two_steps_are_discounted_once_and_munchausen_widens_gaps():
 
 def test_a_dueling_head_is_a_value_and_advantages():
     agent = made(IQMVI, policy_kwargs={"head": "dueling", "fractions": (4, 6)}).learn(130)
+    assert agent._compiled is None  # which has no loops for it
     net, seen = agent.quantile_net, torch.randn(3, 4)
     with torch.no_grad():
         quantiles = net(seen)
