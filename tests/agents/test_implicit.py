@@ -131,6 +131,33 @@ def test_a_dueling_head_is_a_value_and_advantages():
     torch.testing.assert_close(value[..., 0], quantiles.mean(-1))
 
 
+def tie(network):
+    network.embedding.bias = network.quantile_net[0].bias
+
+
+def freeze(network):
+    network.embedding.bias.requires_grad_(False)
+
+
+def more_samples(network):
+    network.n_quantiles += 1
+
+
+def other_embedding(network):
+    network.embedding = torch.nn.Sequential(network.embedding)
+    network.embedding.in_features = 64
+
+
+@pytest.mark.parametrize("change", [tie, freeze, more_samples, other_embedding])
+def test_what_a_user_changes_in_a_network_is_not_compiled_away(change):
+    kwargs = {"net_arch": [4]}
+    agent = made(IQMVI, policy_kwargs=kwargs, learning_starts=10).learn(40)
+    assert agent._compiled is not None
+    change(agent.quantile_net)
+    agent.train(2, 8)
+    assert agent._compiled is None
+
+
 def test_acting_draws_nothing_and_updates_draw_from_the_generator_of_torch():
     agent = made(IQMVI, learning_starts=10).learn(40)
     before = torch.get_rng_state()

@@ -181,6 +181,22 @@ def test_a_copy_of_a_buffer_draws_by_priorities_of_its_own():
     assert not copied.priorities.any()
 
 
+class OwnWeights(PrioritizedReplayBuffer):
+    def importance_weights(self, remaining):
+        return np.array([2], np.int32)  # for all of the batch
+
+    def update_priorities(self, errors):
+        self.errors = errors
+        super().update_priorities(errors)
+
+
+def test_weights_of_ones_own_may_be_any_numbers():
+    options = {"replay_buffer_class": OwnWeights, "learning_starts": 10, "batch_size": 8}
+    agent = made(MVI, **options).learn(40)
+    assert agent._compiled is not None
+    assert len(set(agent.replay_buffer.errors)) == 8
+
+
 def test_an_empty_buffer_has_nothing_to_sample():
     with pytest.raises(ValueError, match="the replay buffer is empty"):
         made_buffer().sample(1)

@@ -7,7 +7,7 @@ has a dueling head. All other networks use autograd.
 """
 
 from collections.abc import Iterable, Sequence
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any, cast
 
 import torch
@@ -27,11 +27,8 @@ from mviq.agents.networks import LARGE_CONVOLUTION, AutogradNetwork, Network, Pl
 
 _any_global_hook: Any = _has_any_global_hook
 POLICIES: set[type] = {DQNPolicy, CnnPolicy, QRDQNPolicy, QuantileCnnPolicy}
-HEADS: dict[type, Any] = {
-    QNetwork: attrgetter("q_net"),
-    QuantileNetwork: attrgetter("quantile_net"),
-}
-"""What follows the features extractor, by network. A critic of its own file adds itself."""
+HEADS = {QNetwork: "q_net", QuantileNetwork: "quantile_net"}
+"""The layers after the features extractor, by network; a critic in its own file adds itself."""
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 _hooks = itemgetter(*_HOOKS)
 _ADAM_EXTRAS = ("amsgrad", "capturable", "decoupled_weight_decay", "differentiable", "maximize")
@@ -54,7 +51,8 @@ def make_networks(
             return cast(list[CompiledNetwork], fast)
     plain = []
     for network in networks:
-        modules = _parts([network.features_extractor, HEADS[type(network)](network)])
+        head = getattr(network, "quantiles", _head(network))  # implicit ones need more than layers
+        modules = _parts([network.features_extractor, head])
         plain.append(PlainNetwork(network, shape, modules, image_divisor(network)))
     return plain
 
@@ -68,7 +66,7 @@ def fingerprint(policy: BasePolicy, modules: Iterable[nn.Module]) -> list[Any]:
         parts.append(bool(before or after or before_back or after_back))
         parts += len(own), own.get("normalize_images"), *own["_modules"].values()
         for buffer in own["_buffers"].values():
-            parts.append(buffer if buffer is None else buffer._version)
+            parts += id(buffer), buffer if buffer is None else buffer._version
         for weight in own["_parameters"].values():
             if weight is not None:
                 parts += weight.data_ptr(), weight.requires_grad, _is_hooked(weight), id(weight)
@@ -93,14 +91,20 @@ def _is_known(network: BasePolicy) -> bool:
     return box and type(network) in HEADS
 
 
+def _head(network: BasePolicy) -> Any:
+    return getattr(network, HEADS[type(network)])
+
+
 def _compiled(network: Any, shape: tuple[int, int]) -> CompiledNetwork | None:
     """Return the compiled form of a network, None if it has none."""
-    features = _parts([network.features_extractor])
-    head = _parts([network.q_net if isinstance(network, QNetwork) else network.quantile_net])
+    features, head = _parts([network.features_extractor]), _parts([_head(network)])
     embedding = [network.embedding] if hasattr(network, "embedding") else []
     all_known = set(_weighted(network.modules())) == set(_weighted([*features, *head, *embedding]))
-    layers = _layers([*features, *head])
-    if not (all_known and layers and (not embedding or _layers(embedding))):
+    layers, phi = _layers([*features, *head]), _layers(embedding)
+    weights = [weight for layer in [*layers, *phi] for weight in layer.parameters]
+    simple = layers and not layers[-1].relu and len(set(map(id, weights))) == len(weights)
+    simple = simple and len(phi) == len(embedding) and all(map(_is_ordinary, weights))
+    if not (simple and all_known and getattr(network, "value_net", None) is None):
         return None
     return CompiledNetwork(layers, network, shape, begin=len(_weighted(features)))
 
@@ -110,8 +114,8 @@ def _weighted(modules: Iterable[nn.Module]) -> list[nn.Module]:
     return [module for module in modules if module._parameters]
 
 
-def _layers(modules: Iterable[nn.Module]) -> list[Layer] | None:
-    """Return modules as layers, or None if one of them has no compiled form."""
+def _layers(modules: Iterable[nn.Module]) -> list[Layer]:
+    """Return modules as layers, none at all if one of them has no compiled form."""
     layers: list[Layer] = []
     for module in modules:
         dense = type(module) is nn.Linear
@@ -120,10 +124,8 @@ def _layers(modules: Iterable[nn.Module]) -> list[Layer] | None:
         elif type(module) is nn.ReLU and layers and not layers[-1].relu:
             layers[-1].relu = True
         elif type(module) not in (nn.Flatten, FlattenExtractor, RescaledExtractor):
-            return None
-    weights = [weight for layer in layers for weight in layer.parameters]
-    simple = layers and not layers[-1].relu and len(set(map(id, weights))) == len(weights)
-    return layers if simple and all(map(_is_ordinary, weights)) else None
+            return []
+    return layers
 
 
 def _parts(modules: Iterable[Any]) -> list[nn.Module]:

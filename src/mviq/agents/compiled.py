@@ -93,14 +93,14 @@ class CompiledNetwork:
             self.scratches[rows, samples] = self._new_scratch(rows, samples)
         return self.scratches[rows, samples]
 
-    def embedded(self, fractions: Array | None) -> tuple[Any, ...] | None:
+    def embedded(self, fractions: Array | None) -> kernels.Embedded | None:
         """Return the arrays that embed fractions (states, samples), None if there are none."""
         if self.embedding is None or fractions is None:
             return None
         (weight, bias), columns = self.embedding.arrays, fractions.size
         shapes = (weight.shape[1], columns), (len(bias), columns), (len(bias), columns)
         scratch = (np.empty(shape, np.float32) for shape in shapes)
-        return self.begin, fractions, weight, bias, *scratch
+        return kernels.Embedded(self.begin, fractions, weight, bias, *scratch)
 
     def _new_scratch(self, rows: int, samples: int) -> Scratch:
         """Return scratch arrays: nonzero indices, first layer, all outputs and their gradients."""
@@ -128,6 +128,7 @@ class CompiledUpdate:
         self.parameters = [weight for layer in layers for weight in layer.parameters]
         self.gradients = [gradient for layer in layers for gradient in layer.gradients]
         self.slots = tuple(zip(*(layer.gradient_arrays for layer in online.layers), strict=True))
+        self.midpoints = (np.arange(online.shape[0])[None] + 0.5) / online.shape[0]
         self.moments: list[Any] = []  # Adam's, three for every parameter
         self.vectors: tuple[Any, ...] = ()  # parameters, their gradients and their moments
 
@@ -159,11 +160,13 @@ class CompiledUpdate:
         asked, samples = len(rows) if family.munchausen_alpha != 0 else size, online.shape[0]
         _, *scratch, _ = target.scratch(asked, samples)
         _, *own_scratch = online.scratch(size, samples)
+        embedded = self._embedded(asked, size)
         found: tuple[float, float, float, float] = _update(
             (rows, online.scratch(len(rows), samples)[0], actions, transitions),
             priorities,
             online.window,
             online.shape[0] if self.quantiles else None,
+            self.midpoints if embedded[1] is None else embedded[1].fractions,
             (family_numbers(family), limits, adam),
             target.arrays,
             tuple(scratch),
@@ -171,7 +174,7 @@ class CompiledUpdate:
             tuple(own_scratch),
             self.slots,
             self._vectors(optimizer),
-            *self._embedded(asked, size),
+            *embedded,
         )
         for weight, gradient in zip(self.parameters, self.gradients, strict=True):
             if weight.grad is not gradient:
@@ -187,8 +190,9 @@ class CompiledUpdate:
         drawn = np.roll(drawn, asked - size, axis=0)  # drawn for s and s', needed for s' and s
         own = online.embedded(_per_state(online.draw(size), size))
         assert own is not None
-        scratch = np.empty_like(own[-1]), np.empty((len(own[-1]), size), np.float32)
-        return target.embedded(drawn), own, (*online.embedding.gradient_arrays, *scratch)
+        scratch = np.empty_like(own.products), np.empty((len(own.bias), size), np.float32)
+        gradients = kernels.EmbeddedGradients(*online.embedding.gradient_arrays, *scratch)
+        return target.embedded(drawn), own, gradients
 
     def _vectors(self, optimizer: Optimizer) -> tuple[Any, ...]:
         """Return the arrays that Adam updates, looked up again if the optimiser's state is new."""

@@ -1,7 +1,6 @@
 """``IQMVI``, the implicit quantile agent: QR-DQN whose network predicts any quantile."""
 
 import math
-from operator import attrgetter
 from typing import Any, Literal, get_args
 
 import torch
@@ -32,7 +31,6 @@ class ImplicitQuantileNetwork(QuantileNetwork):
     uniformly for every state. Otherwise all states use the K midpoints (k + ½)/K.
     """
 
-    frequencies: Tensor
     midpoints: Tensor
 
     def __init__(self, *args: Any, fractions: tuple[int, int], head: Head, **options: Any) -> None:
@@ -45,7 +43,6 @@ class ImplicitQuantileNetwork(QuantileNetwork):
             self.value_net = nn.Sequential(*value_net)
         self.sampling = False
         self.fractions = torch.empty(0)  # of the last forward pass
-        self.register_buffer("frequencies", math.pi * torch.arange(COSINES), persistent=False)
         self.register_buffer("midpoints", (torch.arange(number) + 0.5) / number, persistent=False)
 
     def forward(self, obs: Any) -> Tensor:
@@ -55,7 +52,8 @@ class ImplicitQuantileNetwork(QuantileNetwork):
     def quantiles(self, features: Tensor) -> Tensor:
         """Return quantiles (batch, fractions, actions) of states with these features."""
         self.fractions = self.draw_fractions(len(features))
-        cosines = torch.cos(self.fractions.unsqueeze(-1) * self.frequencies)
+        i = torch.arange(self.embedding.in_features, device=features.device)
+        cosines = torch.cos(math.pi * i * self.fractions.unsqueeze(-1))
         x = features.unsqueeze(1) * torch.relu(self.embedding(cosines))
         quantiles: Tensor = self.quantile_net(x)
         if self.value_net is None:
@@ -119,7 +117,7 @@ class ImplicitMultiInputPolicy(ImplicitPolicy, MultiInputPolicy):
 
 
 POLICIES.update((ImplicitPolicy, ImplicitCnnPolicy))
-HEADS[ImplicitQuantileNetwork] = attrgetter("quantiles")
+HEADS[ImplicitQuantileNetwork] = "quantile_net"
 
 
 class IQMVI(Learner, Actor, Trainer, SafeFiles, QRDQN):

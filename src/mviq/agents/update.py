@@ -110,8 +110,9 @@ class Trainer(OffPolicyAlgorithm):
         with torch.no_grad():
             chosen = batch.actions.unsqueeze(1).expand(-1, predicted.shape[1], 1)
             at_action = predicted.gather(2, chosen).squeeze(2)
-            fractions = getattr(online.network, "fractions", None)
-            loss, slope = self._loss(at_action, target, *([] if fractions is None else [fractions]))
+            implicit: Any = online.network if hasattr(online.network, "draw_fractions") else None
+            fractions = [] if implicit is None else [implicit.fractions]
+            loss, slope = self._loss(at_action, target, *fractions)
             self._check(_LOSS, float(loss), math.inf, batch)
             weights = self._importance_weights()
             if weights is not None:
@@ -129,9 +130,10 @@ class Trainer(OffPolicyAlgorithm):
         assert self._compiled is not None
         limits = float(self.value_limit), self._norm_limit()
         weights = self._importance_weights()
-        weighted = np.empty(0) if weights is None else weights
-        errors, numbers = np.empty_like(weighted), (self.family, self.gamma, limits)
-        found = self._compiled(batch, *numbers, self.policy.optimizer, (weighted, errors))
+        size = 0 if weights is None else len(batch.actions)
+        weighted = np.broadcast_to(np.asarray([] if weights is None else weights, float), size)
+        errors, numbers = np.empty(size), (self.family, self.gamma, limits)
+        found = self._compiled(batch, *numbers, self.policy.optimizer, (weighted.copy(), errors))
         value, loss, norm, predicted = found
         self._check(_VALUE, value, self.value_limit, batch)
         self._check(_LOSS, loss, math.inf, batch)
@@ -218,7 +220,7 @@ class Trainer(OffPolicyAlgorithm):
             self._make_networks()
 
     def _state_of_networks(self) -> list[Any]:
-        chosen = self._is_compilable(), self._loss, *self._networks()
+        chosen = self._is_compilable(), self._loss, *self._networks(), *self._outcome_counts()
         return [*chosen, *fingerprint(self.policy, self._modules)]
 
     def _is_compilable(self) -> bool:
@@ -227,11 +229,16 @@ class Trainer(OffPolicyAlgorithm):
         own |= type(self.family) is not Family
         simple = self.family.policy_method == "exact" and self.family.form != "naive_log"
         quantiles = hasattr(self._networks()[0], "n_quantiles")
+        simple &= len(set(self._outcome_counts())) == 1
         return simple and not own and self._loss is (quantile_huber if quantiles else huber)
+
+    def _outcome_counts(self) -> list[int]:
+        """Return how many outcomes each network predicts for an action."""
+        return [int(getattr(network, "n_quantiles", 1)) for network in self._networks()]
 
     def _make_networks(self) -> None:
         networks, self._modules = self._networks(), list(self.policy.modules())
-        shape = int(getattr(networks[0], "n_quantiles", 1)), int(self.action_space.n)  # type: ignore[attr-defined]
+        shape = self._outcome_counts()[0], int(self.action_space.n)  # type: ignore[attr-defined]
         pair = make_networks(self.policy, networks, shape, self._is_compilable())
         self._online, self._target = pair
         self._compiled = None

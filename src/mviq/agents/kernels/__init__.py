@@ -5,9 +5,18 @@ targets and gradients are in single precision.
 """
 
 from mviq.agents.kernels.convolution import padded
-from mviq.agents.kernels.layers import prepare
+from mviq.agents.kernels.layers import Embedded, EmbeddedGradients, prepare
 from mviq.agents.kernels.learning import predict, update
 from mviq.agents.kernels.losses import quantile_huber
 from mviq.agents.kernels.transitions import gather
 
-__all__ = ["gather", "padded", "predict", "prepare", "quantile_huber", "update"]
+__all__ = [
+    "Embedded",
+    "EmbeddedGradients",
+    "gather",
+    "padded",
+    "predict",
+    "prepare",
+    "quantile_huber",
+    "update",
+]

@@ -10,7 +10,7 @@ the output with one column for each state, like that of fixed quantiles.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,29 @@ from mviq.tsallis.kernels.compiling import compiled_with
 
 Layers = tuple[Floats, ...]
 Network = tuple[Layers, Layers, NDArray[np.bool_]]  # weights, biases, whether each has a ReLU
-# begin, fractions (states, samples), weights and biases of φ; scratch: cosines, φ and products
-Embedded = tuple[int, Floats, Floats, Floats, Floats, Floats, Floats]
+
+
+class Embedded(NamedTuple):
+    """Fractions of implicit quantiles and what embeds them: φ(t) = ReLU(W cos(π i t) + b)."""
+
+    begin: int
+    """The layer whose input is ψ(s) ⊙ φ(t)."""
+    fractions: Floats  # (states, samples)
+    weight: Floats
+    bias: Floats
+    cosines: Floats  # this and the next two are scratch arrays
+    phi: Floats
+    products: Floats
+
+
+class EmbeddedGradients(NamedTuple):
+    """Where to write the gradients of ``Embedded``."""
+
+    weight: Floats
+    bias: Floats
+    products: Floats
+    features: Floats
+
 
 _SUMS_IN_ANY_ORDER = {"reassoc", "nsz", "contract"}
 _TILE = 64  # elements of a row that are copied at a time
@@ -67,14 +88,15 @@ def forward(
         _transpose(rows, scratch)
     x = scratch if window is None else outputs[0]
     for k in range(int(window is not None), len(weights)):
-        if embedded is not None and k == embedded[0]:
+        if embedded is not None and k == embedded.begin:
             _embed(x, embedded)
-            x = embedded[6]
+            x = embedded.products
         _dense(weights[k], biases[k], x, rectified[k], outputs[k])
         x = outputs[k]
     if embedded is not None:
-        for j, a, b in np.ndindex(embedded[1].shape[1], x.shape[0], rows.shape[0]):
-            outputs[-1][j * x.shape[0] + a, b] = x[a, b * embedded[1].shape[1] + j]
+        samples = embedded.fractions.shape[1]
+        for j, a, b in np.ndindex(samples, x.shape[0], rows.shape[0]):
+            outputs[-1][j * x.shape[0] + a, b] = x[a, b * samples + j]
 
 
 @compiled_with()
@@ -88,30 +110,28 @@ def backward(
     slopes: Layers,
     gradients: tuple[Layers, Layers],
     embedded: Embedded | None,
-    embedded_gradients: tuple[Floats, Floats, Floats, Floats] | None,
+    embedded_gradients: EmbeddedGradients | None,
 ) -> float:
     """Write the gradients of weights and biases, and return their norm.
 
     The last of ``slopes`` is the gradient of the network's output; the others are computed here.
-    ``embedded_gradients`` are those of φ's weights and biases, and scratch arrays for those of the
-    products and of the features.
     """
     weights, _, rectified = network
     total = 0.0
     if embedded is not None:
-        own, samples = slopes[len(weights) - 1], embedded[1].shape[1]
+        own, samples = slopes[len(weights) - 1], embedded.fractions.shape[1]
         for j, a, b in np.ndindex(samples, own.shape[0], rows.shape[0]):
             own[a, b * samples + j] = slopes[-1][j * own.shape[0] + a, b]
     for k in range(len(weights) - 1, -1, -1):
         weight, bias = gradients[0][k], gradients[1][k]
         _bias_gradient(outputs[k], rectified[k], slopes[k], bias)
-        if embedded is not None and embedded_gradients is not None and k == embedded[0]:
-            of_weight, of_bias, of_products, of_features = embedded_gradients
-            np.dot(slopes[k], embedded[6].T, weight)
-            np.dot(weights[k].T, slopes[k], of_products)
-            features, slope = (outputs[k - 1], slopes[k - 1]) if k > 0 else (scratch, of_features)
-            _embedding_gradient(features, embedded, of_products, of_weight, of_bias, slope)
-            total += _sum_of_squares(of_weight.reshape(-1)) + _sum_of_squares(of_bias)
+        if embedded is not None and embedded_gradients is not None and k == embedded.begin:
+            of = embedded_gradients
+            np.dot(slopes[k], embedded.products.T, weight)
+            np.dot(weights[k].T, slopes[k], of.products)
+            features, slope = (outputs[k - 1], slopes[k - 1]) if k > 0 else (scratch, of.features)
+            _embedding_gradient(features, embedded, of, slope)
+            total += _sum_of_squares(of.weight.reshape(-1)) + _sum_of_squares(of.bias)
         elif k > 0:
             np.dot(slopes[k], outputs[k - 1].T, weight)
             np.dot(weights[k].T, slopes[k], slopes[k - 1])
@@ -125,32 +145,27 @@ def backward(
 
 @compiled_with(part=True)
 def _embed(features: Floats, embedded: Embedded) -> None:
-    """Write the products ψ(s) ⊙ φ(t), with φ(t) = ReLU(W cos(π i t) + b)."""
-    _, fractions, weight, bias, cosines, phi, products = embedded
+    """Write the products ψ(s) ⊙ φ(t)."""
+    fractions, cosines, phi = embedded.fractions, embedded.cosines, embedded.phi
     for column, t in enumerate(fractions.reshape(-1)):
         step, before, now = math.cos(math.pi * t), math.cos(math.pi * t), 1.0
         for i in range(cosines.shape[0]):  # cos((i + 1)x) = 2 cos(x) cos(ix) − cos((i − 1)x)
             cosines[i, column] = now
             before, now = now, 2 * step * now - before
-    _dense(weight, bias, cosines, True, phi)
+    _dense(embedded.weight, embedded.bias, cosines, True, phi)
     samples = fractions.shape[1]
     for i in range(phi.shape[0]):
         for b in range(fractions.shape[0]):
             for column in range(b * samples, (b + 1) * samples):
-                products[i, column] = features[i, b] * phi[i, column]
+                embedded.products[i, column] = features[i, b] * phi[i, column]
 
 
 @compiled_with(part=True)
 def _embedding_gradient(
-    features: Floats,
-    embedded: Embedded,
-    slope: Floats,
-    of_weight: Floats,
-    of_bias: Floats,
-    of_features: Floats,
+    features: Floats, embedded: Embedded, gradients: EmbeddedGradients, of_features: Floats
 ) -> None:
     """Write the gradients of φ's weights, φ's biases and the features from that of the products."""
-    _, fractions, _, _, cosines, phi, _ = embedded
+    fractions, phi, slope = embedded.fractions, embedded.phi, gradients.products
     samples = fractions.shape[1]
     for i in range(phi.shape[0]):
         for b in range(fractions.shape[0]):
@@ -159,8 +174,8 @@ def _embedding_gradient(
                 total += slope[i, column] * phi[i, column]
                 slope[i, column] *= features[i, b]
             of_features[i, b] = total
-    _bias_gradient(phi, True, slope, of_bias)
-    np.dot(slope, cosines.T, of_weight)
+    _bias_gradient(phi, True, slope, gradients.bias)
+    np.dot(slope, embedded.cosines.T, gradients.weight)
 
 
 @compiled_with(part=True)

@@ -6,7 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mviq.agents.kernels.convolution import Floats, Integers, Window, find_nonzero
-from mviq.agents.kernels.layers import Embedded, Layers, Network, backward, forward
+from mviq.agents.kernels.layers import (
+    Embedded,
+    EmbeddedGradients,
+    Layers,
+    Network,
+    backward,
+    forward,
+)
 from mviq.agents.kernels.losses import huber, mean_error, quantile_huber
 from mviq.agents.kernels.targets import Numbers, bellman
 from mviq.tsallis.kernels.compiling import compiled_with
@@ -49,6 +56,7 @@ def update(
     priorities: tuple[Floats, Floats],
     window: Window | None,
     quantiles: int | None,
+    fractions: Floats,
     numbers: tuple[Numbers, tuple[float, float], tuple[float, float, float, float]],
     target_network: Network,
     target_scratch: tuple[Floats, Layers],
@@ -58,18 +66,18 @@ def update(
     parameters: tuple[Layers, Layers, Layers, Layers, Layers],
     target_embedded: Embedded | None,
     embedded: Embedded | None,
-    embedded_gradients: tuple[Floats, Floats, Floats, Floats] | None,
+    embedded_gradients: EmbeddedGradients | None,
 ) -> tuple[float, float, float, float]:
     """Make one update; return an invalid |z| or 0, the loss, the gradient norm and the mean of θ.
 
     ``batch`` holds the observations at s' and then at s, scratch arrays for the indices of their
     nonzero elements, the actions, and (rewards, d, discounts). ``priorities`` are the importance
     weights of the batch, empty if there are none, and where to write its mean absolute errors.
-    ``quantiles`` is the number of
-    quantiles, None for action values; only the loss for that case is compiled. ``numbers`` are
-    those of the family, the limits of |z| and of the gradient norm, and Adam's settings.
-    ``parameters`` are Adam's arrays: weights, gradients, both moments and step counts. If |z|, the
-    loss or the norm is invalid, the weights are not updated.
+    ``quantiles`` is the number of quantiles, None for action values; only the loss for that case is
+    compiled. ``fractions`` are those of the predicted quantiles. ``numbers`` are those of the
+    family, the limits of |z| and of the gradient norm, and Adam's settings. ``parameters`` are
+    Adam's arrays: weights, gradients, both moments and step counts. If |z|, the loss or the norm is
+    invalid, the weights are not updated.
     """
     rows, nonzero, actions, transitions = batch
     family, (value_limit, norm_limit), adam_numbers = numbers
@@ -90,9 +98,6 @@ def update(
     bellman(family, transitions, actions, z, target)
     s, at_s = rows[size:], (nonzero[0][size:], nonzero[1][size:])
     forward(s, at_s, window, network, scratch[0], scratch[1], embedded)
-    fractions: Floats = np.empty((1, 0))
-    if embedded is not None:
-        fractions = embedded[1]
     loss, mean = _loss(
         scratch[1][-1], actions, target, quantiles, fractions, priorities, scratch[2][-1]
     )
@@ -137,9 +142,7 @@ def _loss(
     if quantiles is None:
         loss = huber(theta, target, gradient)
     else:
-        midpoints = (np.arange(quantiles).reshape(1, -1) + 0.5) / quantiles
-        at = fractions if fractions.size > 0 else midpoints
-        loss = quantile_huber(theta, target, at, gradient)
+        loss = quantile_huber(theta, target, fractions, gradient)
     weights, errors = priorities
     for i in range(weights.size):
         gradient[i] *= weights[i]
