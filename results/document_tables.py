@@ -242,7 +242,7 @@ def probability_table(name):
     results = learning(load_study(ROOT / "results" / "minatar"))
     tuned = [env in TUNED_ON for env in results.envs]
     groups = {
-        "all five": np.ones(5, bool),
+        "all five": np.ones(len(tuned), bool),
         "the two of the sweep": np.array(tuned),
         "the other three": ~np.array(tuned),
     } | {env: np.array(results.envs) == env for env in results.envs}
@@ -261,7 +261,9 @@ def early_table(name):
     )
     rows = []
     for env in ours.envs:
-        for label in list(ours.curves)[:-1]:  # the last, q = ∞ at τ = 0.1, is that at τ = 0.03
+        for label in ours.curves:
+            if label == "q=inf, τ=0.1":  # the same as at τ = 0.03
+                continue
             new = ours.of(label, env)[:, -2:].mean(axis=1, keepdims=True)
             cells = []
             for other in ("DQN", "M-VI", "MVI(2)"):
@@ -404,9 +406,12 @@ def write() -> None:
 
 
 if __name__ == "__main__":
-    wanted = sys.argv[1:]
-    for name, table in TABLES.items():
-        if {name, name.partition(":")[0]} & set(wanted):
-            print(f"{name}\n\n{table(name)}")
+    wanted = set(sys.argv[1:])
+    found = {name for name in TABLES if {name, name.partition(":")[0]} & wanted}
+    if wanted and not found:
+        sys.exit(f"there is no table {', '.join(wanted)}, there are {'; '.join(TABLES)}")
+    for name in TABLES:
+        if name in found:
+            print(f"{name}\n\n{TABLES[name](name)}")
     if not wanted:
         write()

@@ -128,4 +128,5 @@ def _best(env: str, scores: dict[Point, Floats]) -> Finding:
     rival = max((point for point in others if answers[point] is holds), key=others.__getitem__)
     name = "the best other" if others[rival] == max(others.values()) else "another point"
     place = f"{name}, α = {rival[0]:g}, τ = {rival[1]:g}"
-    return Finding(claim, env, f"against {place}: {in_words(leads[rival])}", holds)
+    seeds = ", too few seeds to decide" if too_few(scores[CHOSEN], scores[rival]) else ""
+    return Finding(claim, env, f"against {place}: {in_words(leads[rival])}{seeds}", holds)
