@@ -160,7 +160,7 @@ class CompiledUpdate:
         asked, samples = len(rows) if family.munchausen_alpha != 0 else size, online.shape[0]
         _, *scratch, _ = target.scratch(asked, samples)
         _, *own_scratch = online.scratch(size, samples)
-        embedded = self._embedded(asked, size)
+        embedded = (None, None, None) if online.draw is None else self._embedded(asked, size)
         found: tuple[float, float, float, float] = _update(
             (rows, online.scratch(len(rows), samples)[0], actions, transitions),
             priorities,
@@ -184,8 +184,9 @@ class CompiledUpdate:
     def _embedded(self, asked: int, size: int) -> tuple[Any, Any, Any]:
         """Draw fractions as the networks do, and return the arrays that embed them."""
         online, target = self.online, self.target
-        if online.draw is None or target.draw is None or online.embedding is None:
-            return None, None, None
+        assert online.draw is not None
+        assert online.embedding is not None
+        assert target.draw is not None
         drawn = _per_state(target.draw(asked), asked)
         drawn = np.roll(drawn, asked - size, axis=0)  # drawn for s and s', needed for s' and s
         own = online.embedded(_per_state(online.draw(size), size))
