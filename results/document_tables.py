@@ -254,6 +254,19 @@ def probability_table(name):
     return rows_of(("games", *(f"above {other}" for other in OTHERS)), *rows)
 
 
+def control_table(name):
+    """Return the log form with q = 1 at τ = 0.1, and minus the gap with some q and τ."""
+    control, gap = (learning(load_study(ROOT / "results" / x)) for x in (name, "minatar-q-night"))
+    (label,), others = control.curves, ("q=1, τ=0.1", "q=2, τ=0.1", "q=1, τ=0.03")
+    rows = [("game", label, *(f"− gap, {other}" for other in others))]
+    for env in control.envs:
+        scores = control.last(label, env)
+        leads = (lead(scores, gap.last(other, env)) for other in others)
+        final = interval(mean, scores, bounds=family_of(env).returns)
+        rows.append((env, with_interval(final), *leads))
+    return rows_of(*rows)
+
+
 def early_table(name):
     """Return MVI(q) with α = 0.9 minus the algorithms of the comparison, at 300 000 steps."""
     ours, theirs = (
@@ -383,6 +396,7 @@ TABLES = {
     "minatar-q-night: over q = 1": q_difference_table,
     "minatar-q-night: better temperatures": better_temperature_table,
     "minatar-q-night: MinAtar/Asterix-v1": softness_table,
+    "minatar-log": control_table,
     "critics": critics_table,
     "atari": progress_table,
     "atari-pilot": progress_table,
