@@ -28,17 +28,9 @@ from mviq.reports.statistics import interval, mean, task_means
 from mviq.reports.summary_tables import by_environment
 
 ROOT = Path(__file__).parent.parent
-HEADER = (
-    "| algorithm | runs | diverged | mean return after 50 000 steps | share at 475 or more | "
-    "lowest evaluation after a first success |\n|---|---|---|---|---|---|\n"
-)
-
-
 LAST = 10
-GENERAL_HEADER = (
-    "| environment | algorithm | runs | diverged | mean of the last ten evaluations | "
-    "last evaluation | lowest evaluation after a first success |\n|---|---|---|---|---|---|---|\n"
-)
+RUNS = ("runs", "diverged")
+WORST = "lowest evaluation after a first success"
 
 
 def rows_of(*rows):
@@ -52,16 +44,16 @@ def stored(name):
 
 
 def paper_table(name):
-    rows = [
-        f"| {row.label} | {row.runs} | {row.diverged} | {with_interval(row.late)} | "
-        f"{with_interval(row.share, percent)} | {shown(row.worst)} |\n"
-        for row in stability(stored(name))
-    ]
-    return HEADER + "".join(rows)
+    rows = [("algorithm", *RUNS, "mean return after 50 000 steps", "share at 475 or more", WORST)]
+    for row in stability(stored(name)):
+        numbers = with_interval(row.late), with_interval(row.share, percent), shown(row.worst)
+        rows.append((row.label, str(row.runs), str(row.diverged), *numbers))
+    return rows_of(*rows)
 
 
 def general_table(name):
-    comparison, rows = stored(name), []
+    comparison, ends_of = stored(name), ("mean of the last ten evaluations", "last evaluation")
+    rows = [("environment", "algorithm", *RUNS, *ends_of, WORST)]
     curves = {env.env: env.curves for env in comparison.environments}
     for row in stability(comparison):
         own = curves[row.env][row.label]
@@ -70,9 +62,8 @@ def general_table(name):
         options = {"seed": comparison.choices.seed, "bounds": family_of(row.env).returns}
         finals = [with_interval(interval(mean, end, **options)) for end in ends]
         worst = shown(row.worst) if row.succeeded else "no success"
-        cells = row.env, row.label, row.runs, row.diverged, *finals, worst
-        rows.append(f"| {' | '.join(map(str, cells))} |\n")
-    return GENERAL_HEADER + "".join(rows)
+        rows.append((row.env, row.label, str(row.runs), str(row.diverged), *finals, worst))
+    return rows_of(*rows)
 
 
 def regrets():
@@ -277,8 +268,7 @@ def early_table(name):
         for label in ours.curves:
             if label == "q=inf, τ=0.1":  # the same as at τ = 0.03
                 continue
-            new = ours.of(label, env)[:, -2:].mean(axis=1, keepdims=True)
-            cells = []
+            new, cells = ours.last(label, env), []
             for other in ("DQN", "M-VI", "MVI(2)"):
                 upto = np.flatnonzero(theirs.curves[other].steps <= 300_000)[-2:]
                 old = theirs.of(other, env)[:, upto].mean(axis=1, keepdims=True)
