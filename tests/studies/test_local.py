@@ -8,6 +8,7 @@ import sys
 import termios
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from comparing import assert_same_run
@@ -16,7 +17,7 @@ from mviq.runs import resolve
 from mviq.runs.records import logged_step
 from mviq.runs.settings import config_yaml
 from mviq.runs.training import train
-from mviq.studies import estimate
+from mviq.studies import estimate, measuring
 from mviq.studies.measuring import Measured, Meter
 from mviq.studies.plan import config_of, expand
 from mviq.studies.study_directory import StudyDirectory
@@ -172,6 +173,18 @@ def test_compiling_is_not_part_of_what_a_step_costs(monkeypatch):
         meter.update(step, None)
     assert (meter.started, meter.step) == (3.0, 2.0 / 400)
     assert stopped == [signal.SIGTERM]
+
+
+def test_compiling_is_not_part_of_what_an_evaluation_costs(tmp_path, monkeypatch):
+    now, costs = [1.0], iter([90.0, *[0.25] * measuring.STEPS])
+
+    def slow_at_first(agent, observations, generator, policy):
+        now[0] += next(costs)
+        return np.zeros(len(observations), int)
+
+    monkeypatch.setattr("mviq.studies.measuring.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("mviq.runs.evaluation.choose_actions", slow_at_first)
+    assert measuring.evaluation_cost(cartpole(), tmp_path / "model.zip")[0] == 0.25
 
 
 def test_when_time_is_up_a_run_is_taken_to_cost_what_the_most_similar_does(tmp_path, monkeypatch):
