@@ -42,6 +42,19 @@ CASES = {
 }
 
 
+def test_the_cosines_are_multiplied_before_the_last_hidden_layer():
+    network = made(IQMVI, policy_kwargs={"net_arch": [5, 6, 7], "fractions": (3, 4)}).quantile_net
+    first, second, embedding = *network.features_net[::2], network.embedding
+    third, last = network.quantile_net[::2]
+    observations = torch.randn(2, *network.observation_space.shape)
+    cosines = torch.stack([torch.cos(math.pi * i * network.midpoints) for i in range(64)], -1)
+    features = torch.relu(second(torch.relu(first(observations))))
+    x = features[:, None] * torch.relu(embedding(cosines))
+    expected = last(torch.relu(third(x)))
+    assert x.shape == (2, 4, 6)
+    torch.testing.assert_close(network(observations), expected)
+
+
 @pytest.mark.parametrize(("family", "target"), CASES.values(), ids=CASES)
 def test_an_update_is_the_published_one_written_out(family, target):
     agent = made(IQMVI, learning_starts=10, learning_rate=0.01, **family).learn(60)

@@ -97,8 +97,10 @@ def _head(network: BasePolicy) -> Any:
 
 def _compiled(network: Any, shape: tuple[int, int]) -> CompiledNetwork | None:
     """Return the compiled form of a network, None if it has none."""
-    features, head = _parts([network.features_extractor]), _parts([_head(network)])
-    embedding = [network.embedding] if hasattr(network, "embedding") else []
+    features, head, embedding = [network.features_extractor], _parts([_head(network)]), []
+    if hasattr(network, "embedding"):
+        features, embedding = [*features, network.features_net], [network.embedding]
+    features = _parts(features)
     all_known = set(_weighted(network.modules())) == set(_weighted([*features, *head, *embedding]))
     layers, phi = _layers([*features, *head]), _layers(embedding)
     weights = [weight for layer in [*layers, *phi] for weight in layer.parameters]

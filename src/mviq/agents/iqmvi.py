@@ -27,19 +27,33 @@ _COUNTS = whole(1, 2**16)  # more would fill the memory, for example that of one
 class ImplicitQuantileNetwork(QuantileNetwork):
     """The quantiles f(ψ(s) ⊙ φ(t)) at fractions t, with φ(t) = ReLU(W cos(π i t) + b), i < 64.
 
-    ψ are the features and f the layers of ``net_arch``. If ``sampling``, N fractions are drawn
-    uniformly for every state. Otherwise all states use the K midpoints (k + ½)/K.
+    f has the last layer of ``net_arch``. ψ are the features and the layers before, so that small
+    observations are not multiplied themselves. If ``sampling``, N fractions are drawn uniformly
+    for every state. Otherwise all states use the K midpoints (k + ½)/K.
     """
 
     midpoints: Tensor
 
-    def __init__(self, *args: Any, fractions: tuple[int, int], head: Head, **options: Any) -> None:
-        super().__init__(*args, **options | {"n_quantiles": 1})
+    def __init__(
+        self,
+        *args: Any,
+        fractions: tuple[int, int],
+        head: Head,
+        features_dim: int,
+        net_arch: list[int],
+        **options: Any,
+    ) -> None:
+        width = [features_dim, *net_arch[:-1]][-1]
+        last = {"features_dim": width, "net_arch": net_arch[-1:], "n_quantiles": 1}
+        super().__init__(*args, **options | last)
         self.n_quantiles, number = fractions
-        self.embedding = nn.Linear(COSINES, self.features_dim)
+        self.features_net = nn.Sequential(
+            *create_mlp(features_dim, 0, net_arch[:-1], self.activation_fn)
+        )
+        self.embedding = nn.Linear(COSINES, width)
         self.value_net: nn.Module | None = None
         if head == "dueling":
-            value_net = create_mlp(self.features_dim, 1, self.net_arch, self.activation_fn)
+            value_net = create_mlp(width, 1, self.net_arch, self.activation_fn)
             self.value_net = nn.Sequential(*value_net)
         self.sampling = False
         self.fractions = torch.empty(0)  # of the last forward pass
@@ -54,7 +68,7 @@ class ImplicitQuantileNetwork(QuantileNetwork):
         self.fractions = self.draw_fractions(len(features))
         i = torch.arange(self.embedding.in_features, device=features.device)
         cosines = torch.cos(math.pi * i * self.fractions.unsqueeze(-1))
-        x = features.unsqueeze(1) * torch.relu(self.embedding(cosines))
+        x = self.features_net(features).unsqueeze(1) * torch.relu(self.embedding(cosines))
         quantiles: Tensor = self.quantile_net(x)
         if self.value_net is None:
             return quantiles
