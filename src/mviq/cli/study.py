@@ -75,7 +75,7 @@ def _add(
     parser = actions.add_parser(name, help=summary, description=description)
     add = parser.add_argument
     add("study", type=Path, metavar="FILE|DIR", help="a study file, or the directory of a study")
-    out = "where to put the directory of the study, for a FILE (studies)"
+    out = "where the directory of the study is or will be, for a FILE (studies)"
     add("--out", type=Path, metavar="DIR", help=out)
     parser.set_defaults(run=partial(_call, action))
     return parser

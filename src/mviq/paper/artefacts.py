@@ -106,7 +106,7 @@ _ALL = (
         "ours: regret of value iteration with errors, over noise, temperature, α, form and q",
         "a Tsallis KL divergence weights down errors that are far off, where KL averages all alike",
         "when_q_helps:make",
-        minutes=2,
+        minutes=3,
     ),
     Artefact(
         "sweep",

@@ -24,7 +24,7 @@ METRICS = {
     "eval/mean_ep_length": "mean length of its episodes",
     "train/n_updates": "gradient steps so far",
     "train/learning_rate": "step size of Adam",
-    "train/loss": "loss of the last update",
+    "train/loss": "mean loss of the last `gradient_steps` updates",
     "train/q_values": "mean predicted value of the replayed actions",
     "tsallis/entropy": "mean Tsallis entropy S_q of the policy at replayed states",
     "tsallis/support_size": "mean number of actions with positive probability",
