@@ -41,7 +41,6 @@ INF, NAN = np.inf, np.nan
         (lambda: referenced_improvement(S, S, 1, 1), "low must be below high"),
         (lambda: referenced_improvement(S, S, 0, NAN), "low must be below high"),
         (lambda: along_curve(mean, S), r"curves must have shape \(runs, tasks, points\)"),
-        (lambda: area_under_curve(S[..., None], [1]), "steps must be one number per point"),
         (lambda: area_under_curve(np.ones((1, 1, 3)), [1, 2]), "got 2 for 3 points"),
         (lambda: interval(mean), "at least one sample of scores, got none"),
         (lambda: interval(mean, [1.0]), "sample 1 must have shape"),

@@ -134,7 +134,7 @@ def test_summary_says_what_stands_behind_each_number():
     assert [row.statistic for row in rows[:4]] == [
         *("mean", "median", "interquartile mean", "optimality gap")
     ]
-    assert (rows[0].fewest_runs, rows[0].missing, rows[0].tasks) == (6, 2, 4)
+    assert rows[0].fewest_runs == 6
     assert rows[4].estimate == pytest.approx(SCORES.mean() / 2)
     (row,) = improvements({"new": x, "old": SCORES / 2}, baseline="old")
     assert 0.5 < row.estimate == probability_of_improvement(x, SCORES / 2)

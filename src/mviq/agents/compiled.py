@@ -18,9 +18,9 @@ from torch.optim import Optimizer
 
 from mviq.agents import kernels
 from mviq.agents.extractors import RescaledExtractor
+from mviq.arrays import Array
 from mviq.tsallis import Family
 
-Array = np.ndarray[Any, Any]
 Scratch = tuple[tuple[Array, Array], Array, tuple[Array, ...], tuple[Array, ...]]
 _update: Any = kernels.update
 _predict: Any = kernels.predict

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self, Unpack
 
 import torch
+from gymnasium import spaces
 from stable_baselines3.common.buffers import NStepReplayBuffer
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.policies import BasePolicy
@@ -21,7 +22,7 @@ from mviq.agents.arguments import (
     signature_of,
 )
 from mviq.agents.diagnostics import DivergenceError
-from mviq.agents.replay import TransitionReplayBuffer, cut_off_last_episodes, is_array
+from mviq.agents.replay import TransitionReplayBuffer, cut_off_last_episodes
 from mviq.agents.state import LearningStatus, get_state, set_state
 from mviq.agents.update import Trainer
 from mviq.choices import Form, PolicyMethod
@@ -127,7 +128,8 @@ class Learner(Trainer):
     def _setup_model(self) -> None:
         check_fit(self)
         plain = self.n_steps == 1 and not self.optimize_memory_usage
-        if self.replay_buffer_class is None and plain and is_array(self.observation_space):
+        array = isinstance(self.observation_space, spaces.Box)
+        if self.replay_buffer_class is None and plain and array:
             self.replay_buffer_class = TransitionReplayBuffer
         with warnings.catch_warnings():
             if self._tell_buffer_of_n_steps():  # SB3 would warn that n_steps is ignored

@@ -14,7 +14,8 @@ from stable_baselines3.common.type_aliases import ReplayBufferSamples
 
 from mviq.agents.codec import register
 from mviq.agents.kernels.sums import find_leaves, set_leaves, sum_up
-from mviq.agents.replay import Array, FrameReplayBuffer
+from mviq.agents.replay import FrameReplayBuffer
+from mviq.arrays import Array
 
 SMALLEST_ERROR = 1e-6  # so that every transition can be drawn again
 _LIMITS = (0, 2**62)

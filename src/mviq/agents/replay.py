@@ -17,8 +17,7 @@ from torch import Tensor
 
 from mviq.agents import kernels
 from mviq.agents.codec import register
-
-Array = np.ndarray[Any, Any]
+from mviq.arrays import Array
 
 
 class _Stacks:
@@ -93,11 +92,6 @@ def cut_off_last_episodes(buffer: Any) -> None:
     last = (buffer.pos - 1) % buffer.buffer_size
     timeouts = (buffer.dones[last] == 0) | (buffer.timeouts[last] > 0)
     buffer.timeouts[last], buffer.dones[last] = timeouts, 1
-
-
-def is_array(space: spaces.Space[Any]) -> bool:
-    """Return whether observations are arrays, not integers or dictionaries."""
-    return isinstance(space, spaces.Box)
 
 
 @register

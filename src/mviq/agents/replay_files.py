@@ -17,10 +17,9 @@ from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 from torch import Tensor
 
 from mviq.agents.archive import Target, located, with_suffix
-from mviq.agents.codec import Decoder, Encoder
+from mviq.agents.codec import Arrays, Decoder, Encoder
 from mviq.storage import appearing
 
-Arrays = dict[str, np.ndarray[Any, Any]]
 Bounds = dict[str, tuple[int, int]]
 CHUNK_BYTES = 2**26  # read at a time, so that loading needs little memory besides the buffer
 

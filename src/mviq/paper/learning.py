@@ -49,8 +49,6 @@ class Learning:
     def area(self, label: str, env: str | None = None) -> Floats:
         """Return the scores averaged over time, which reward learning early."""
         aligned = self.curves[label]
-        if aligned.steps.size == 1:  # no time passes: the average is the only point
-            return self._select(self.first(label), env)
         return self._select(area_under_curve(aligned.curves, aligned.steps), env)
 
     def _select(self, scores: Floats, env: str | None) -> Floats:

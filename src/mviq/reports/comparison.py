@@ -21,11 +21,6 @@ Which: TypeAlias = Literal["ended", "finished", "all"]
 FEW_RUNS = 5  # docs/statistics.md: fewer are only a first look
 
 
-def area(curves: Floats, steps: Floats) -> Floats:
-    """Return the time average of each curve ``(runs, points)``; for a single point, its value."""
-    return curves[:, 0] if steps.size == 1 else area_under_curve(curves[:, None], steps)[:, 0]
-
-
 @dataclass(frozen=True)
 class ReportChoices:
     """The options of a report; call ``check`` before any work starts."""
@@ -125,7 +120,7 @@ class Comparison:
     def _raw(self, env: Environment, label: str, measure: ScoreKind) -> Floats:
         if measure == "final":
             return env.final(label, self.choices)
-        return area(env.curves[label], env.steps)
+        return area_under_curve(env.curves[label][:, None], env.steps)[:, 0]
 
     def stacked(self, label: str, columns: Sequence[Floats]) -> Floats:
         """Stack a label's arrays, one per shared environment, into ``(seeds, environments, …)``."""

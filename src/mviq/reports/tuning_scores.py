@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from mviq.reports.comparison import area
 from mviq.reports.scales import Scale, scale_of
+from mviq.reports.statistics import area_under_curve
 from mviq.runs.records import final_score
 from mviq.studies.tuning.search_file import Search
 from mviq.studies.tuning.trial_scores import EvaluationCurve, Judge
@@ -20,10 +20,11 @@ def judge_of(search: Search) -> Judge:
 
     def judge(curve: EvaluationCurve) -> float:
         steps, curves = np.array(curve.steps), np.array([curve.returns])
-        (raw,) = area(curves, steps) if search.score == "area" else final_score(curves)
+        average = search.score == "area"
+        raw = area_under_curve([curves], steps) if average else final_score(curves)
         place = envs.index(curve.env)
         low, high = scale.low[place], scale.high[place]
-        return float((raw - low) / (high - low))
+        return float((raw.item() - low) / (high - low))
 
     return judge
 

@@ -19,7 +19,7 @@ from mviq.messages import counted
 from mviq.runs.config import Config
 from mviq.runs.presets import resolve
 from mviq.runs.settings import config_yaml, read_file
-from mviq.storage import write_durably
+from mviq.storage import json_bytes, write_durably
 
 PACKAGES = (
     *("mviq", "torch", "numpy", "gymnasium", "stable-baselines3", "sb3-contrib", "numba"),
@@ -120,7 +120,7 @@ class RunDirectory(LockedDirectory):
 
     def finish(self, result: Result) -> None:
         """Write result.json."""
-        write_durably(self.result_file, _json(asdict(result)))
+        write_durably(self.result_file, json_bytes(asdict(result), indent=2))
 
     def config(self) -> Config:
         """Return the configuration the run was made with."""
@@ -219,10 +219,6 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _json(content: Any) -> bytes:
-    return (json.dumps(content, indent=2) + "\n").encode()
-
-
 def read_json(file: Path) -> dict[str, Any]:
     """Return the object in a JSON file of a run."""
     try:
@@ -238,7 +234,7 @@ def write_system(directory: RunDirectory) -> list[str]:
     """Write system.json, and return what has changed since the previous session."""
     now, file = system(), directory.system_file
     before = _that_matters(read_json(file)) if file.is_file() else _that_matters(now)
-    write_durably(file, _json(now))
+    write_durably(file, json_bytes(now, indent=2))
     new = _that_matters(now)
     return [f"{x} {before[x]} → {new[x]}" for x in new if x in before and before[x] != new[x]]
 

@@ -188,18 +188,14 @@ def _settings(place: str, value: Any) -> dict[str, Any]:
 
 
 def _seeds(value: Any) -> tuple[int, ...]:
-    if _is_whole(value) and 1 <= value <= MOST_RUNS:
+    if fits(value, int) and 1 <= value <= MOST_RUNS:
         return tuple(range(value))
     items = value if isinstance(value, list) else []
-    good = all(_is_whole(item) and item >= 0 for item in items)
+    good = all(fits(item, int) and item >= 0 for item in items)
     if not items or not good or len(set(items)) < len(items):
         wanted = f"a number of seeds up to {MOST_RUNS:,}, or a list of different seeds ≥ 0"
         raise ValueError(f"seeds must be {wanted}, got {value!r}")
     return tuple(items)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _budget(value: Any) -> Budget:

@@ -128,20 +128,16 @@ class State:
     watch: Watch
 
 
-def begin(
-    mdp: MDP, algorithm: Algorithm, q_values: Tensor | None = None, prior: Tensor | None = None
-) -> State:
-    """Return the state before the first iteration: Q = 0 and a uniform prior unless given."""
+def begin(mdp: MDP, algorithm: Algorithm, q_values: Tensor | None = None) -> State:
+    """Return the state before the first iteration: Q = 0 unless given, and a uniform prior."""
     can = torch.from_numpy(mdp.available)
     first = torch.zeros(can.shape, dtype=torch.float64) if q_values is None else q_values.double()
     if first.shape != can.shape:
         raise ValueError(f"q_values must have shape {tuple(can.shape)}, got {tuple(first.shape)}")
     first = torch.where(can, first, -torch.inf).contiguous()
     first[torch.from_numpy(mdp.terminal)] = 0.0
-    if isinstance(algorithm, ExplicitKL) and prior is None:
-        prior = can / can.sum(-1, keepdim=True).double()
-    elif not isinstance(algorithm, ExplicitKL) and prior is not None:
-        raise ValueError("only the explicit algorithms have a prior")
+    explicit = isinstance(algorithm, ExplicitKL)
+    prior = can / can.sum(-1, keepdim=True).double() if explicit else None
     watch = start_watching(_worth(mdp, algorithm), first)
     return State(0, first, prior, float("inf"), _GO_ON, watch)
 

@@ -5,7 +5,6 @@ import math
 import torch
 from torch import Tensor
 
-from mviq.tsallis import kernels
 from mviq.tsallis.checks import (
     Scalar,
     check_distribution,
@@ -14,7 +13,6 @@ from mviq.tsallis.checks import (
     wide_dtype,
 )
 from mviq.tsallis.deformed import log_q, log_q_physics, xlog_q
-from mviq.tsallis.exact import as_array, is_transformed
 
 
 def entropy(policy: Tensor, q: Scalar) -> Tensor:
@@ -32,19 +30,8 @@ def entropy(policy: Tensor, q: Scalar) -> Tensor:
 
 def entropy_unchecked(policy: Tensor, q: Scalar) -> Tensor:
     """Return S_q(π) without checking that π is a policy."""
-    if _in_one_pass(policy, q):
-        result = torch.empty(policy.shape[:-1], dtype=policy.dtype)
-        kernels.entropy_rows(as_array(policy, policy.shape[-1]), float(q), as_array(result))
-        return result
     wide = policy.to(wide_dtype(policy))
     return (0.0 - xlog_q(wide, over_actions(q)).sum(-1)).to(policy.dtype)  # and never −0
-
-
-def _in_one_pass(policy: Tensor, q: Scalar) -> bool:
-    """Return whether the compiled loop can be used, as it can in learning targets."""
-    differentiated = policy.requires_grad and torch.is_grad_enabled()
-    plain = policy.device.type == "cpu" and policy.dtype in (torch.float32, torch.float64)
-    return plain and not (differentiated or isinstance(q, Tensor) or is_transformed())
 
 
 def divergence(policy: Tensor, prior: Tensor, q: Scalar) -> Tensor:

@@ -15,12 +15,9 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
-from mviq.tsallis.kernels.compiling import compiled_with
+from mviq.tsallis.kernels.compiling import Floats, Integers, compiled_with
 
-Floats = NDArray[np.floating[Any]]
-Integers = NDArray[np.integer[Any]]
 Window = tuple[int, int, int, Integers]
 
 LANES = 16  # floats per vector instruction; the number of filters is padded to a multiple of it

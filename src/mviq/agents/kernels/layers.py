@@ -16,13 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mviq.agents.kernels.convolution import (
-    Floats,
-    Integers,
     Window,
     convolution_gradient,
     convolve,
 )
-from mviq.tsallis.kernels.compiling import compiled_with
+from mviq.tsallis.kernels.compiling import Floats, Integers, compiled_with
 
 Layers = tuple[Floats, ...]
 Network = tuple[Layers, Layers, NDArray[np.bool_]]  # weights, biases, whether each has a ReLU

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from mviq.agents.kernels.convolution import Floats, Integers, Window, find_nonzero
+from mviq.agents.kernels.convolution import Window, find_nonzero
 from mviq.agents.kernels.layers import (
     Embedded,
     EmbeddedGradients,
@@ -16,7 +16,7 @@ from mviq.agents.kernels.layers import (
 )
 from mviq.agents.kernels.losses import huber, mean_error, quantile_huber
 from mviq.agents.kernels.targets import Numbers, bellman
-from mviq.tsallis.kernels.compiling import compiled_with
+from mviq.tsallis.kernels.compiling import Floats, Integers, compiled_with
 
 Nonzero = tuple[Integers, Integers]
 _LARGEST = float(np.finfo(np.float32).max)

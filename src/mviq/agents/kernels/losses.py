@@ -1,15 +1,10 @@
 """The Huber loss and the quantile Huber loss, with their gradients."""
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mviq.tsallis.kernels.compiling import compiled_with
-
-Floats = NDArray[np.floating[Any]]
-Integers = NDArray[np.integer[Any]]
+from mviq.tsallis.kernels.compiling import Floats, Integers, compiled_with
 
 
 @compiled_with()

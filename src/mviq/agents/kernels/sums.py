@@ -3,15 +3,7 @@
 A node is always computed as the sum of its children, so the leaves determine the tree bit for bit.
 """
 
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
-from mviq.tsallis.kernels.compiling import compiled
-
-Floats = NDArray[np.floating[Any]]
-Integers = NDArray[np.integer[Any]]
+from mviq.tsallis.kernels.compiling import Floats, Integers, compiled
 
 
 @compiled

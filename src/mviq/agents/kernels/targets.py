@@ -1,14 +1,11 @@
 """The target of an update, for exact policies."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from mviq.tsallis.kernels import evaluate_rows, solve_rows
-from mviq.tsallis.kernels.compiling import compiled_with
+from mviq.tsallis.kernels.compiling import Floats, compiled_with
 
-Floats = NDArray[np.floating[Any]]
 Numbers = tuple[float, float, float, float, float, float, float, float]
 
 

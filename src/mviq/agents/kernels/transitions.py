@@ -1,14 +1,11 @@
 """Copy a batch of transitions from a replay buffer."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from mviq.tsallis.kernels.compiling import compiled_with
+from mviq.tsallis.kernels.compiling import Floats, compiled_with
 
 Bytes = NDArray[np.uint8]
-Floats = NDArray[np.floating[Any]]
 
 
 @compiled_with()

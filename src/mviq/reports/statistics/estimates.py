@@ -170,17 +170,20 @@ def along_curve(estimator: Estimator, curves: ArrayLike) -> Floats:
 def area_under_curve(curves: ArrayLike, steps: ArrayLike) -> Floats:
     """Return the time average of every curve: scores ``(runs, tasks)`` that reward early learning.
 
-    The integral by the trapezoidal rule over the range of ``steps``; NaN if a point is missing.
+    The integral by the trapezoidal rule over the range of ``steps``, or the value of a single
+    point; NaN if a point is missing.
 
     >>> area_under_curve([[[0.0, 2.0, 2.0]]], steps=[0, 10, 30])
     array([[1.66666667]])
     """
     array, times = as_curves("curves", curves), as_increasing("steps", steps)
-    if times.size != array.shape[-1] or times.size < 2:
+    if times.size != array.shape[-1]:
         raise ValueError(
-            f"steps must be one number per point of curves, at least 2, got {times.size} for "
+            f"steps must be one number per point of curves, got {times.size} for "
             f"{array.shape[-1]} points"
         )
+    if times.size == 1:
+        return array[..., 0]
     return np.asarray(trapezoid(array, times, axis=-1) / (times[-1] - times[0]))
 
 

@@ -34,11 +34,8 @@ class Row(Interval):
 
     algorithm: str
     statistic: str
-    tasks: int
     fewest_runs: int
     """The number of runs of the task that has the fewest."""
-    missing: int
-    """Number of missing scores among runs × tasks."""
 
 
 def summarise(
@@ -97,7 +94,5 @@ def _row(algorithm: str, statistic: str, scores: Floats, estimated: Interval) ->
         algorithm=algorithm,
         statistic=statistic,
         **vars(estimated),
-        tasks=scores.shape[-1],
         fewest_runs=int(present.sum(axis=-2).min()),
-        missing=int((~present).sum()),
     )

@@ -8,6 +8,6 @@ double precision whatever the dtype of the data.
 
 from mviq.tsallis.kernels.backward import pull_back_rows
 from mviq.tsallis.kernels.compiling import Floats
-from mviq.tsallis.kernels.forward import entropy_rows, evaluate_rows, solve_rows
+from mviq.tsallis.kernels.forward import evaluate_rows, solve_rows
 
-__all__ = ["Floats", "entropy_rows", "evaluate_rows", "pull_back_rows", "solve_rows"]
+__all__ = ["Floats", "evaluate_rows", "pull_back_rows", "solve_rows"]

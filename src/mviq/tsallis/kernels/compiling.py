@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 F = TypeVar("F", bound=Callable[..., object])
 Floats = NDArray[np.floating[Any]]
+Integers = NDArray[np.integer[Any]]
 
 
 def compiled(function: F) -> F:
