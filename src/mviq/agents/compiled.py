@@ -57,6 +57,7 @@ class CompiledNetwork:
         self.window, places = _window(layers[0].module, network.observation_space.shape)
         self.sizes = [places * len(biases[0]), *map(len, biases[1:])]
         self.scratches: dict[tuple[int, int], Scratch] = {}
+        self.embedding_scratches: dict[tuple[int, ...], tuple[Array, ...]] = {}
 
     def prepare(self, *batches: Any) -> Sequence[Array]:
         return [self.write(x, np.empty((len(x), self.numbers), np.float32)) for x in batches]
@@ -97,10 +98,23 @@ class CompiledNetwork:
         """Return the arrays that embed fractions (states, samples), None if there are none."""
         if self.embedding is None or fractions is None:
             return None
-        (weight, bias), columns = self.embedding.arrays, fractions.size
-        shapes = (weight.shape[1], columns), (len(bias), columns), (len(bias), columns)
-        scratch = (np.empty(shape, np.float32) for shape in shapes)
-        return kernels.Embedded(self.begin, fractions, weight, bias, *scratch)
+        arrays = *self.embedding.arrays, *self.embedding_scratch(fractions)[:3]
+        return kernels.Embedded(self.begin, fractions, *arrays)
+
+    def embedding_scratch(self, fractions: Array) -> tuple[Array, ...]:
+        """Return scratch arrays for cosines, φ, products and two gradients.
+
+        They are reused: the system has to clear the memory of large new arrays first.
+        """
+        assert self.embedding is not None
+        if fractions.shape not in self.embedding_scratches:
+            if len(self.embedding_scratches) > 8:
+                self.embedding_scratches.clear()
+            (features, cosines), columns = self.embedding.arrays[0].shape, fractions.size
+            shapes = (columns, cosines), *[(features, columns)] * 3, (features, len(fractions))
+            arrays = tuple(np.empty(shape, np.float32) for shape in shapes)
+            self.embedding_scratches[fractions.shape] = arrays
+        return self.embedding_scratches[fractions.shape]
 
     def _new_scratch(self, rows: int, samples: int) -> Scratch:
         """Return scratch arrays: nonzero indices, first layer, all outputs and their gradients."""
@@ -191,7 +205,7 @@ class CompiledUpdate:
         drawn = np.roll(drawn, asked - size, axis=0)  # drawn for s and s', needed for s' and s
         own = online.embedded(_per_state(online.draw(size), size))
         assert own is not None
-        scratch = np.empty_like(own.products), np.empty((len(own.bias), size), np.float32)
+        scratch = online.embedding_scratch(own.fractions)[3:]
         gradients = kernels.EmbeddedGradients(*online.embedding.gradient_arrays, *scratch)
         return target.embedded(drawn), own, gradients
 

@@ -5,7 +5,7 @@ layer, so that one call runs all layers. Only the first layer may be a convoluti
 a matrix with one row per filter. Without a convolution ``window`` is None, which numba knows at
 compile time, so that the convolution's loops are not compiled. ``embedded`` is None likewise
 unless the network predicts implicit quantiles: then fractions are embedded before the layer
-``begin``, whose input has one column for each state and fraction, and the last of ``outputs`` is
+``begin``, whose input has one column for each fraction and state, and the last of ``outputs`` is
 the output with one column for each state, like that of fixed quantiles.
 """
 
@@ -92,9 +92,9 @@ def forward(
         _dense(weights[k], biases[k], x, rectified[k], outputs[k])
         x = outputs[k]
     if embedded is not None:
-        samples = embedded.fractions.shape[1]
-        for j, a, b in np.ndindex(samples, x.shape[0], rows.shape[0]):
-            outputs[-1][j * x.shape[0] + a, b] = x[a, b * samples + j]
+        states, samples = embedded.fractions.shape
+        for j, a, b in np.ndindex(samples, x.shape[0], states):
+            outputs[-1][j * x.shape[0] + a, b] = x[a, j * states + b]
 
 
 @compiled_with()
@@ -117,9 +117,9 @@ def backward(
     weights, _, rectified = network
     total = 0.0
     if embedded is not None:
-        own, samples = slopes[len(weights) - 1], embedded.fractions.shape[1]
-        for j, a, b in np.ndindex(samples, own.shape[0], rows.shape[0]):
-            own[a, b * samples + j] = slopes[-1][j * own.shape[0] + a, b]
+        own, (states, samples) = slopes[len(weights) - 1], embedded.fractions.shape
+        for j, a, b in np.ndindex(samples, own.shape[0], states):
+            own[a, j * states + b] = slopes[-1][j * own.shape[0] + a, b]
     for k in range(len(weights) - 1, -1, -1):
         weight, bias = gradients[0][k], gradients[1][k]
         _bias_gradient(outputs[k], rectified[k], slopes[k], bias)
@@ -145,35 +145,40 @@ def backward(
 def _embed(features: Floats, embedded: Embedded) -> None:
     """Write the products ψ(s) ⊙ φ(t)."""
     fractions, cosines, phi = embedded.fractions, embedded.cosines, embedded.phi
-    for column, t in enumerate(fractions.reshape(-1)):
+    for column, t in enumerate(fractions.T.flat):
         step, before, now = math.cos(math.pi * t), math.cos(math.pi * t), 1.0
-        for i in range(cosines.shape[0]):  # cos((i + 1)x) = 2 cos(x) cos(ix) − cos((i − 1)x)
-            cosines[i, column] = now
+        for i in range(cosines.shape[1]):  # cos((i + 1)x) = 2 cos(x) cos(ix) − cos((i − 1)x)
+            cosines[column, i] = now
             before, now = now, 2 * step * now - before
-    _dense(embedded.weight, embedded.bias, cosines, True, phi)
-    samples = fractions.shape[1]
+    np.dot(embedded.weight, cosines.T, phi)
+    states, samples = fractions.shape
     for i in range(phi.shape[0]):
-        for b in range(fractions.shape[0]):
-            for column in range(b * samples, (b + 1) * samples):
+        bias = embedded.bias[i]
+        for j in range(samples):
+            for b in range(states):
+                column = j * states + b
+                phi[i, column] = max(phi[i, column] + bias, np.float32(0))
                 embedded.products[i, column] = features[i, b] * phi[i, column]
 
 
-@compiled_with(part=True)
+@compiled_with(fastmath=_SUMS_IN_ANY_ORDER, part=True)
 def _embedding_gradient(
     features: Floats, embedded: Embedded, gradients: EmbeddedGradients, of_features: Floats
 ) -> None:
     """Write the gradients of φ's weights, φ's biases and the features from that of the products."""
     fractions, phi, slope = embedded.fractions, embedded.phi, gradients.products
-    samples = fractions.shape[1]
+    states, samples = fractions.shape
+    of_features[:] = 0
     for i in range(phi.shape[0]):
-        for b in range(fractions.shape[0]):
-            total = np.float32(0)
-            for column in range(b * samples, (b + 1) * samples):
-                total += slope[i, column] * phi[i, column]
-                slope[i, column] *= features[i, b]
-            of_features[i, b] = total
-    _bias_gradient(phi, True, slope, gradients.bias)
-    np.dot(slope, embedded.cosines.T, gradients.weight)
+        of_bias = np.float32(0)
+        for j in range(samples):
+            for b in range(states):
+                column = j * states + b
+                of_features[i, b] += slope[i, column] * phi[i, column]
+                slope[i, column] *= features[i, b] * np.float32(phi[i, column] > 0)
+                of_bias += slope[i, column]
+        gradients.bias[i] = of_bias
+    np.dot(slope, embedded.cosines, gradients.weight)
 
 
 @compiled_with(part=True)
