@@ -57,6 +57,7 @@ CASES = pytest.mark.parametrize(
         (MVI, SCREEN, "CnnPolicy", MINATAR),
         (IQMVI, NUMBERS, "MlpPolicy", RESCALED | {"net_arch": [20], "fractions": (5, 7)}),
         (IQMVI, BOARD, "CnnPolicy", MINATAR),
+        (IQMVI, NUMBERS, "MlpPolicy", {"net_arch": [20, 12, 9], "fractions": (5, 7)}),
     ],
     ids=[
         "mlp",
@@ -69,6 +70,7 @@ CASES = pytest.mark.parametrize(
         "one conv",
         "implicit",
         "board implicit",
+        "deep implicit",
     ],
 )
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 import warnings
 import zipfile
 from collections import OrderedDict, deque
@@ -65,6 +66,14 @@ def test_an_agent_comes_back_whole(cls, tmp_path):
     assert np.array_equal(*(a.predict(states(), deterministic=True)[0] for a in (agent, again)))
     for name, value in tensors(agent).items():
         assert torch.equal(tensors(again)[name], value), name
+
+
+def test_the_same_agent_gives_the_same_file_on_any_day(tmp_path, monkeypatch):
+    agent, now = made(MVI), time.time()
+    agent.save(tmp_path / "today")
+    monkeypatch.setattr(time, "time", lambda: now + 86_400)
+    agent.save(tmp_path / "tomorrow")
+    assert (tmp_path / "today.zip").read_bytes() == (tmp_path / "tomorrow.zip").read_bytes()
 
 
 @pytest.mark.parametrize("cls", [MVI, QRMVI, IQMVI])

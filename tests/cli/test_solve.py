@@ -137,7 +137,7 @@ def test_the_status_is_the_truth(
         ("solve lock-in --seed -1", "--seed must be ≥ 0"),
         ("solve lock-in --values-every -1", "--values-every must be ≥ 0"),
         ("solve lock-in --clip -1", "clip must be (low, high) with low < high, got (-1.0,)"),
-        ("solve lock-in --clip low,0", "clip must be numbers separated by commas, or none, got"),
+        ("solve lock-in --clip low,0", "clip must be 2 numbers separated by commas, or none, got"),
         ("solve lock-in --clip 1,0", "clip"),
     ],
 )

@@ -173,6 +173,7 @@ def test_area_under_a_straight_line_is_its_middle():
     steps = np.array([0.0, 1.0, 4.0, 10.0])
     curves = np.stack([[2 * steps, 7 + 0 * steps]])
     np.testing.assert_allclose(area_under_curve(curves, steps), [[10.0, 7.0]])
+    assert area_under_curve([[[3.0]]], [5]) == 3.0
 
 
 def test_statistics_do_not_load_the_learning_library():

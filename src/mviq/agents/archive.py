@@ -29,8 +29,12 @@ def write_archive(path: Target, content: dict[str, Any], arrays: Arrays) -> None
     content = {"format": FORMAT, "version": VERSION, **content}
     with io.BytesIO() as buffer:
         with zipfile.ZipFile(buffer, "w") as parts:
-            parts.writestr("agent.json", json.dumps(content, allow_nan=False, indent=1))
-            parts.writestr("arrays.safetensors", safetensors.numpy.save(arrays))
+            text = json.dumps(content, allow_nan=False, indent=1).encode()
+            files = {"agent.json": text, "arrays.safetensors": safetensors.numpy.save(arrays)}
+            for name, data in files.items():
+                info = zipfile.ZipInfo(name)  # without a date: the same agent gives the same bytes
+                info.external_attr = 0o644 << 16  # readable where it is unpacked
+                parts.writestr(info, data)
         if isinstance(path, str | os.PathLike):
             write_durably(with_suffix(path, ".zip"), buffer.getvalue())
         else:

@@ -28,7 +28,7 @@ from mviq.agents.networks import LARGE_CONVOLUTION, AutogradNetwork, Network, Pl
 _any_global_hook: Any = _has_any_global_hook
 POLICIES: set[type] = {DQNPolicy, CnnPolicy, QRDQNPolicy, QuantileCnnPolicy}
 HEADS = {QNetwork: "q_net", QuantileNetwork: "quantile_net"}
-"""The layers after the features extractor, by network; a critic in its own file adds itself."""
+"""The last layers, by network; a critic in its own file adds itself."""
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 _hooks = itemgetter(*_HOOKS)
 _ADAM_EXTRAS = ("amsgrad", "capturable", "decoupled_weight_decay", "differentiable", "maximize")

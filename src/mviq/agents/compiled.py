@@ -25,6 +25,7 @@ Scratch = tuple[tuple[Array, Array], Array, tuple[Array, ...], tuple[Array, ...]
 _update: Any = kernels.update
 _predict: Any = kernels.predict
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
+_MOST_KEPT = 2**22  # elements of a scratch array
 
 
 class Layer:
@@ -104,17 +105,19 @@ class CompiledNetwork:
     def embedding_scratch(self, fractions: Array) -> tuple[Array, ...]:
         """Return scratch arrays for cosines, φ, products and two gradients.
 
-        They are reused: the system has to clear the memory of large new arrays first.
+        They are reused, since the system has to clear the memory of large new arrays first. Very
+        large ones, for thousands of states at once, are not kept.
         """
         assert self.embedding is not None
-        if fractions.shape not in self.embedding_scratches:
-            if len(self.embedding_scratches) > 8:
-                self.embedding_scratches.clear()
-            (features, cosines), columns = self.embedding.arrays[0].shape, fractions.size
-            shapes = (columns, cosines), *[(features, columns)] * 3, (features, len(fractions))
-            arrays = tuple(np.empty(shape, np.float32) for shape in shapes)
+        kept = self.embedding_scratches.get(fractions.shape)
+        if kept is not None:
+            return kept
+        (features, cosines), columns = self.embedding.arrays[0].shape, fractions.size
+        shapes = (columns, cosines), *[(features, columns)] * 3, (features, len(fractions))
+        arrays = tuple(np.empty(shape, np.float32) for shape in shapes)
+        if len(self.embedding_scratches) <= 8 and features * columns <= _MOST_KEPT:
             self.embedding_scratches[fractions.shape] = arrays
-        return self.embedding_scratches[fractions.shape]
+        return arrays
 
     def _new_scratch(self, rows: int, samples: int) -> Scratch:
         """Return scratch arrays: nonzero indices, first layer, all outputs and their gradients."""
@@ -222,6 +225,9 @@ class CompiledUpdate:
                 tuple(map(_vector, tensors[i : i + count])) for i in range(0, len(tensors), count)
             )
         return self.vectors
+
+
+COMPILED_FORMS = ("gap", "log", "truncated_log")
 
 
 def family_numbers(family: Family) -> tuple[float, ...]:

@@ -27,9 +27,9 @@ _COUNTS = whole(1, 2**16)  # more would fill the memory, for example that of one
 class ImplicitQuantileNetwork(QuantileNetwork):
     """The quantiles f(ψ(s) ⊙ φ(t)) at fractions t, with φ(t) = ReLU(W cos(π i t) + b), i < 64.
 
-    f has the last layer of ``net_arch``. ψ are the features and the layers before, so that small
-    observations are not multiplied themselves. If ``sampling``, N fractions are drawn uniformly
-    for every state. Otherwise all states use the K midpoints (k + ½)/K.
+    f is the last layer of ``net_arch`` and the output; ψ are the features and the layers before.
+    If ``sampling``, N fractions are drawn uniformly for every state. Otherwise all states use the
+    K midpoints (k + ½)/K.
     """
 
     midpoints: Tensor
@@ -46,6 +46,7 @@ class ImplicitQuantileNetwork(QuantileNetwork):
         width = [features_dim, *net_arch[:-1]][-1]
         last = {"features_dim": width, "net_arch": net_arch[-1:], "n_quantiles": 1}
         super().__init__(*args, **options | last)
+        self.features_dim, self.net_arch = features_dim, net_arch
         self.n_quantiles, number = fractions
         self.features_net = nn.Sequential(
             *create_mlp(features_dim, 0, net_arch[:-1], self.activation_fn)
@@ -53,7 +54,7 @@ class ImplicitQuantileNetwork(QuantileNetwork):
         self.embedding = nn.Linear(COSINES, width)
         self.value_net: nn.Module | None = None
         if head == "dueling":
-            value_net = create_mlp(width, 1, self.net_arch, self.activation_fn)
+            value_net = create_mlp(width, 1, net_arch[-1:], self.activation_fn)
             self.value_net = nn.Sequential(*value_net)
         self.sampling = False
         self.fractions = torch.empty(0)  # of the last forward pass

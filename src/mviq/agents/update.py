@@ -20,7 +20,7 @@ from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor, nn
 
 from mviq.agents.compilable import fingerprint, make_networks
-from mviq.agents.compiled import CompiledNetwork, CompiledUpdate
+from mviq.agents.compiled import COMPILED_FORMS, CompiledNetwork, CompiledUpdate
 from mviq.agents.diagnostics import DivergenceError, policy_diagnostics, target_residual
 from mviq.agents.losses import huber, quantile_huber
 from mviq.agents.networks import AutogradNetwork, Network, has_mask
@@ -227,7 +227,7 @@ class Trainer(OffPolicyAlgorithm):
         """Return whether there are compiled kernels for the target and the loss."""
         own = type(self).target is not Trainer.target or "target" in vars(self)
         own |= type(self.family) is not Family
-        simple = self.family.policy_method == "exact" and self.family.form != "naive_log"
+        simple = self.family.policy_method == "exact" and self.family.form in COMPILED_FORMS
         quantiles = hasattr(self._networks()[0], "n_quantiles")
         simple &= len(set(self._outcome_counts())) == 1
         return simple and not own and self._loss is (quantile_huber if quantiles else huber)

@@ -243,7 +243,8 @@ def describe_type(kind: Any) -> str:
     if getattr(kind, "__origin__", None) is Literal:
         return "one of " + ", ".join(map(str, choices))
     if getattr(kind, "__origin__", None) is tuple:
-        return "names separated by commas" if choices[0] is str else "numbers separated by commas"
+        kinds = "names" if choices[0] is str else "numbers"
+        return f"{'' if Ellipsis in choices else f'{len(choices)} '}{kinds} separated by commas"
     if type(None) in choices:
         return f"{describe_type(choices[0])}, or none"
     if choices:

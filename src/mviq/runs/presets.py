@@ -98,7 +98,7 @@ _GYM: Defaults = {
     **_from("the paper names quantiles for Atari only", critic="scalar"),
     **_from(REFERENCE, adam_epsilon=3.125e-4, max_grad_norm=None, time_limit="terminal"),
     **_from(
-        "M-DQN's warm-up (ε-greedy there, random actions here)",
+        "M-DQN's warm-up (ε-greedy there, random actions here); a twentieth of a shorter run",
         learning_starts=_at_most(500, _WARM_UP),
     ),
     **_from(REFERENCE, observation_bounds=(2.4, 5.0, math.pi / 12, 2 * math.pi)),
@@ -120,7 +120,10 @@ _GENERAL: Defaults = {
         "our choice: enlarges small numbers, such as MountainCar's velocity below 0.07",
         observation_bounds="space",
     ),
-    **_from(OURS, critic="scalar", learning_starts=_at_most(1_000, _WARM_UP)),
+    **_from(OURS, critic="scalar"),
+    **_from(
+        "our choice, or a twentieth of a shorter run", learning_starts=_at_most(1_000, _WARM_UP)
+    ),
     **_from(OURS, epsilon_start=1.0, epsilon_fraction=0.2),
     **_from(TABLE_1, temperature=0.03),
     **_from("Stable-Baselines3's default", max_grad_norm=10.0),

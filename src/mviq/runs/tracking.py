@@ -9,15 +9,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from stable_baselines3.common.logger import (
-    Figure,
-    HParam,
-    Image,
-    KVWriter,
-    Logger,
-    TensorBoardOutputFormat,
-    Video,
-)
+from stable_baselines3.common.logger import Figure, HParam, Image, KVWriter, Logger, Video
 
 from mviq.runs.directory import RunDirectory
 from mviq.runs.tables import CLOCK, METRICS, Mark, Table, read_rows
@@ -70,23 +62,31 @@ def logged_rows(run: RunDirectory) -> Iterator[tuple[int, float, dict[str, float
         yield int(step), values.pop("time/unix", 0.0), values | own[step]
 
 
-class TensorBoardWriter(TensorBoardOutputFormat):
-    """Writes TensorBoard event files, whose numbers are rebuilt from the tables on resuming."""
+class TensorBoardWriter(KVWriter):
+    """Writes TensorBoard event files, which are rebuilt from the tables on resuming."""
 
     def __init__(self, run: RunDirectory) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
         for old in run.tensorboard.glob("events.out.tfevents.*"):
             old.unlink()
-        super().__init__(str(run.tensorboard))
+        self._events = SummaryWriter(str(run.tensorboard))
         for step, wall_time, values in logged_rows(run):
-            for name in values.keys() - {"time/total_timesteps"}:
-                self.writer.add_scalar(name, values[name], step, wall_time)
+            self._add(values, step, wall_time)
+
+    def _add(self, values: dict[str, Any], step: int, wall_time: float | None) -> None:
+        for name, value in values.items():
+            if name != "time/total_timesteps":
+                self._events.add_scalar(name, float(value), step, wall_time)
 
     def write(
         self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0
     ) -> None:
-        """Write all values but the step itself, also those that SB3 excludes."""
-        shown = {name: x for name, x in key_values.items() if name != "time/total_timesteps"}
-        super().write(shown, dict.fromkeys(shown, ()), step)
+        self._add(only_numbers(key_values), step, None)
+        self._events.flush()
+
+    def close(self) -> None:
+        self._events.close()
 
 
 class Tables:

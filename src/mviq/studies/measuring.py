@@ -129,11 +129,11 @@ def evaluation_cost(config: Config, model: Path) -> tuple[float, int]:
     agent, generator = make_agent(small, env), np.random.default_rng(0)
     agent.save(model)
     observations = env.reset()
-    began, steps = 0.0, -1  # the first step is not timed: it compiles kernels
-    while steps < STEPS and (steps < 1 or time.perf_counter() - began < SECONDS):
+    choose_actions(agent, observations, generator, "greedy")  # compiles kernels
+    began, steps = time.perf_counter(), 0
+    while steps < STEPS and time.perf_counter() - began < SECONDS:
         observations = env.step(choose_actions(agent, observations, generator, "greedy"))[0]
         steps += 1
-        began = began or time.perf_counter()
     seconds = (time.perf_counter() - began) / steps
     env.close()
     return seconds, model.stat().st_size

@@ -183,7 +183,7 @@ def area_under_curve(curves: ArrayLike, steps: ArrayLike) -> Floats:
             f"{array.shape[-1]} points"
         )
     if times.size == 1:
-        return array[..., 0]
+        return array[..., 0].copy()
     return np.asarray(trapezoid(array, times, axis=-1) / (times[-1] - times[0]))
 
 

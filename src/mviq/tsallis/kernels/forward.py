@@ -214,7 +214,7 @@ def _by_base(
     for _ in range(_MOST_STEPS):
         total, lost, slope = 0.0, 0.0, 0.0
         for i in range(count):
-            own = base + (q - 1) * gap[i]
+            own = max(base + (q - 1) * gap[i], 0.0)
             steepness = _root_steepness(own, root) if own > 0 else 0.0
             ratio[i] = steepness * own
             if q < 1:
