@@ -64,7 +64,7 @@ def scale_of(
     explanation = (
         "These environments have no published reference scores. To average over them, scores are "
         "scaled within this study: in each environment 0 is the lowest and 1 the highest final "
-        "score of any run. Another study has another scale."
+        "score of any run, so curves usually begin below 0. Another study has another scale."
     )
     return scale("scaled score", explanation, low, high)
 
