@@ -4,6 +4,10 @@
 Observations are 0 or 1, with channels first, as convolutions expect them.
 """
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import gymnasium as gym
@@ -15,6 +19,22 @@ from numpy.typing import NDArray
 Observation = NDArray[np.uint8]
 
 CELL = 16  # pixels a side of a rendered cell
+
+
+@contextmanager
+def _interrupts_deferred() -> Iterator[None]:
+    """Defer Ctrl-C to the end of the block: MinAtar catches all exceptions of its imports."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if heard:
+        signal.raise_signal(signal.SIGINT)
 
 
 class MinAtarEnv(gym.Env[Observation, np.int64]):
@@ -38,7 +58,8 @@ class MinAtarEnv(gym.Env[Observation, np.int64]):
         render_mode: str | None = None,
     ) -> None:
         try:
-            from minatar import Environment  # type: ignore[import-untyped]
+            with _interrupts_deferred():
+                from minatar import Environment  # type: ignore[import-untyped]
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(
                 "MinAtar needs an extra: pip install 'mviq[minatar]'", name=error.name
