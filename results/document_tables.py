@@ -367,6 +367,36 @@ def critics_table(name):
     return rows_of(*rows)
 
 
+def parts_table(name):
+    """Return the scores with prioritised replay or longer returns, and minus those with neither."""
+    parts, critics = (learning(load_study(ROOT / "results" / x)) for x in (name, "critics"))
+    (env,), both = parts.envs, "prioritised implicit q=1"
+    finals = {label: parts.last(label, env) for label in parts.curves}
+    finals["both"] = critics.last(both, env)
+    rows = [("game", "what is added", "final score", "− without it")]
+    for label, scores in finals.items():
+        critic = "scalar" if "scalar" in label else "implicit"
+        found = interval(mean, scores, bounds=family_of(env).returns)
+        gain = lead(scores, critics.last(f"{critic} q=1", env))
+        rows.append((env, label, with_interval(found), gain))
+    return rows_of(*rows)
+
+
+def noise_table(name):
+    """Return what α, q and the errors change in the scores of agents that learn with errors."""
+    noisy, clean = (learning(load_study(ROOT / "results" / x)) for x in ("reward-noise", "minatar-q-night"))
+    pairs = [(f"q={q}, α=0.9", f"q={q}, α=0") for q in "12"]
+    pairs += [(f"q=2, α={alpha}", f"q=1, α={alpha}") for alpha in ("0", "0.9")]
+    rows = []
+    for env in noisy.envs:
+        for new, old in pairs:
+            rows.append((env, f"{new} − {old}", lead(noisy.last(new, env), noisy.last(old, env))))
+        for q in "12":
+            ends = noisy.last(f"q={q}, α=0.9", env), clean.last(f"q={q}, τ=0.03", env)
+            rows.append((env, f"q={q}, α=0.9: with errors − without", lead(*ends)))
+    return rows_of(("game", "difference", "final score"), *rows)
+
+
 ARTEFACTS_OF = {"sweep-night": ("sweep",), "minatar": ("fig7", "fig5")}
 TABLES = {
     "when-q-helps: temperatures": temperature_table,
@@ -388,6 +418,9 @@ TABLES = {
     "minatar-q-night: MinAtar/Asterix-v1": softness_table,
     "minatar-log": control_table,
     "critics": critics_table,
+    "critics-parts": parts_table,
+    "reward-noise": scores_table,
+    "reward-noise: differences": noise_table,
     "atari": progress_table,
     "atari-pilot": progress_table,
     "atari: ALE/RoadRunner-v5": softness_table,
