@@ -384,7 +384,9 @@ def parts_table(name):
 
 def noise_table(name):
     """Return what α, q and the errors change in the scores of agents that learn with errors."""
-    noisy, clean = (learning(load_study(ROOT / "results" / x)) for x in ("reward-noise", "minatar-q-night"))
+    noisy, clean = (
+        learning(load_study(ROOT / "results" / x)) for x in ("reward-noise", "minatar-q-night")
+    )
     pairs = [(f"q={q}, α=0.9", f"q={q}, α=0") for q in "12"]
     pairs += [(f"q=2, α={alpha}", f"q=1, α={alpha}") for alpha in ("0", "0.9")]
     rows = []

@@ -7,6 +7,7 @@ from statistics import fmean
 import pytest
 
 from document_tables import DOCUMENTS, LAST, MARKED, ROOT, TABLES, stored
+from mviq.agents import MVI
 from mviq.cli.main import main
 from mviq.paper.alpha_tau_sweep import labels_of_points, picked
 from mviq.paper.experiments import TUNED
@@ -16,6 +17,7 @@ from mviq.reports.reading import load_study
 from mviq.reports.statistics import task_means
 from mviq.runs.directory import RunDirectory
 from mviq.studies.study_directory import StudyDirectory
+from reward_noise import SIZE, Outliers
 
 PLANS = sorted(ROOT.glob("results/*/plan.json"))
 
@@ -117,3 +119,11 @@ def test_every_run_says_what_it_was_and_how_it_ended(study):
         directory = RunDirectory(place)
         assert directory.config().name == place.name
         assert directory.result is not None
+
+
+def test_errors_are_in_the_rewards_that_are_learnt_from_and_not_in_returns():
+    agent = MVI("MlpPolicy", "CartPole-v1", seed=0, learning_starts=2_000).learn(2_000, Outliers())
+    rewards = agent.replay_buffer.rewards[:2_000]
+    assert set(rewards.flat) == {1.0, 1 - SIZE, 1 + SIZE}
+    assert 0.003 < (rewards != 1).mean() < 0.02
+    assert all(episode["r"] == episode["l"] for episode in agent.ep_info_buffer)
