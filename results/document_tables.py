@@ -96,6 +96,17 @@ def temperature_table(name):
     return rows_of(*rows)
 
 
+def error_table(name):
+    """Return the regret of the gap form at a small temperature, by kind of error."""
+    indices, stored_regrets = ("1", "2", "inf"), regrets()
+    rows = [("problem", "error, σ", *(f"q = {q}" for q in indices))]
+    for problem in ("Garnet", "chain", "grid"):
+        for error in ("Gaussian, 1", "outliers, 1", "heavy tails, 1", "same error, 0.3"):
+            found = (stored_regrets[problem, error, "gap", "0.9", "0.1", q] for q in indices)
+            rows.append((problem, error, *(number(row, "regret") for row in found)))
+    return rows_of(*rows)
+
+
 def form_table(name):
     """Return the regret under outliers at a small temperature, by form and α."""
     rows = [("problem", "form", "α", "q = 1", "q = 2", "last regret of q = 1", "of q = 2")]
@@ -351,8 +362,11 @@ def progress_table(name):
 
 
 def critics_table(name):
-    """Return the scores of the critics, what q = 2 gains, and what each gains over a scalar one."""
-    comparison, gains = stored("critics"), [f"q = {q}, over scalar" for q in "12"]
+    """Return the scores of the critics, what q = 2 gains, and what each gains.
+
+    Critics are compared with the scalar one, additions to the implicit one with it.
+    """
+    comparison, gains = stored("critics"), [f"q = {q}, gain" for q in "12"]
     rows = [("environment", "critic", "q = 1", "q = 2", "q = 2 − q = 1", *gains)]
     scores = {(row.env, row.label): with_interval(row.number) for row in by_environment(comparison)}
     critics = dict.fromkeys(label.rpartition(" ")[0] for label in comparison.labels)
@@ -360,7 +374,8 @@ def critics_table(name):
         ends = final_scores(comparison, env)
         for critic in critics:
             one, two = own = [f"{critic} q={q}" for q in "12"]
-            over = [lead(ends[f"{critic} q={q}"], ends[f"scalar q={q}"]) for q in "12"]
+            less = "implicit" if critic.startswith("prioritised") else "scalar"
+            over = [lead(ends[f"{critic} q={q}"], ends[f"{less} q={q}"]) for q in "12"]
             over = ["–", "–"] if critic == "scalar" else over
             cells = *(scores[env.env, label] for label in own), lead(ends[two], ends[one]), *over
             rows.append((env.env, critic, *cells))
@@ -402,6 +417,7 @@ def noise_table(name):
 ARTEFACTS_OF = {"sweep-night": ("sweep",), "minatar": ("fig7", "fig5")}
 TABLES = {
     "when-q-helps: temperatures": temperature_table,
+    "when-q-helps: errors": error_table,
     "when-q-helps: forms": form_table,
     "when-q-helps: explicit": explicit_table,
     "cartpole-table1": paper_table,

@@ -51,6 +51,12 @@ def test_the_largest_singular_value_is_divided_out():
     assert torch.equal(layer.running_left, before)
 
 
+def test_weights_of_zero_are_divided_by_something():
+    layer = SpectralConv2d(4)
+    nn.init.zeros_(layer.weight)
+    assert layer(torch.ones(1, 4, 5, 5)).isfinite().all()
+
+
 @pytest.mark.parametrize("cls", [MVI, IQMVI])
 def test_the_target_network_becomes_a_copy_and_files_keep_it(cls, tmp_path):
     small = spaces.Box(0, 255, (4, 36, 36), np.uint8)

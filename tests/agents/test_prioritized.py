@@ -18,6 +18,7 @@ from mviq.agents import (
     PrioritizedFrameReplayBuffer,
     PrioritizedReplayBuffer,
 )
+from mviq.agents.kernels.sums import find_leaves, set_leaves
 from problems import Observed, made
 
 SPACE, FRAMES = spaces.Box(-9, 9, (2,), np.float32), spaces.Box(0, 255, (2, 3, 3), np.uint8)
@@ -82,14 +83,37 @@ def test_draws_and_weights_are_those_of_the_definition(exponent):
 def test_frequencies_are_the_probabilities_and_zero_is_never_drawn():
     buffer = made_buffer(size=13, n_envs=1)
     add(buffer, np.random.default_rng(0), number=13)
-    buffer.priorities[:, 0] = np.arange(13) % 5 * 0.1
-    buffer.state()  # says that they were written into
+    buffer.state()[0]["priorities"][:, 0] = np.arange(13) % 5 * 0.1
     set_random_seed(0)
     for _ in range(400):
         buffer.sample(100)
         counts = np.bincount(buffer._drawn, minlength=13)
         expected = 100 * buffer.priorities[:, 0] / buffer.priorities.sum()
         assert (abs(counts - expected) < 2).all()  # one draw from each hundredth of the sum
+        assert not counts[expected == 0].any()
+
+
+def test_rounding_errors_do_not_lead_to_a_leaf_of_zero():
+    tree, found = np.zeros(8), np.empty(2, np.int64)
+    set_leaves(tree, np.arange(4), np.array([0.1, 0.2, 0.0, 0.0]))
+    find_leaves(tree, np.array([tree[1], 2 * tree[1]]), found)  # beyond the last interval
+    assert found.tolist() == [1, 1]
+
+
+def test_priorities_can_be_read_and_only_transitions_that_are_there_are_drawn():
+    buffer = made_buffer(size=20, n_envs=2)
+    add(buffer, np.random.default_rng(0), number=6)
+    with pytest.raises(ValueError, match="read-only"):
+        buffer.priorities[:] = 0
+    priorities = buffer.state()[0]["priorities"]
+    priorities[:] = 1  # also where nothing is stored, as in a damaged file
+    for _ in range(20):
+        buffer.sample(8)
+        assert buffer._drawn.max() < 12
+    priorities = buffer.state()[0]["priorities"]
+    priorities[:] = 0
+    with pytest.raises(ValueError, match="priorities of the replay buffer are all 0"):
+        buffer.sample(8)
 
 
 @pytest.mark.parametrize("n_steps", [1, 3])
@@ -190,11 +214,21 @@ class OwnWeights(PrioritizedReplayBuffer):
         super().update_priorities(errors)
 
 
-def test_weights_of_ones_own_may_be_any_numbers():
+@pytest.mark.parametrize("compiled", [True, False])
+def test_weights_of_ones_own_may_be_any_numbers(compiled):
     options = {"replay_buffer_class": OwnWeights, "learning_starts": 10, "batch_size": 8}
-    agent = made(MVI, **options).learn(40)
-    assert agent._compiled is not None
+    network = {} if compiled else {"policy_kwargs": {"activation_fn": torch.nn.Tanh}}
+    agent = made(MVI, **options, **network).learn(40)
+    assert (agent._compiled is not None) == compiled
     assert len(set(agent.replay_buffer.errors)) == 8
+
+
+def test_arguments_of_a_buffer_can_be_used_for_two_agents():
+    arguments, first = {"exponent": 0.5}, {"n_steps": 3, "gamma": 0.9}
+    options = {"replay_buffer_class": PrioritizedReplayBuffer, "replay_buffer_kwargs": arguments}
+    buffers = [made(MVI, **options, **own).replay_buffer for own in (first, {})]
+    assert [(buffer.n_steps, buffer.gamma) for buffer in buffers] == [(3, 0.9), (1, 0.99)]
+    assert arguments == {"exponent": 0.5}
 
 
 def test_an_empty_buffer_has_nothing_to_sample():
@@ -214,7 +248,7 @@ def test_priorities_stay_as_they_were_where_learning_diverges(cls):
     assert np.array_equal(agent.replay_buffer.priorities, before)
 
 
-@pytest.mark.parametrize("wrong", [{"exponent": -1}, {"beta": 1.5}])
+@pytest.mark.parametrize("wrong", [{"exponent": -1}, {"beta": 1.5}, {"beta": "x"}])
 def test_numbers_outside_their_interval_are_refused(wrong):
     with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be between 0 and 1"):
         made_buffer(**wrong)
@@ -230,7 +264,7 @@ def test_dictionary_observations_are_refused_with_a_sentence(kind):
 def test_a_file_with_impossible_priorities_is_refused(tmp_path):
     options = {"replay_buffer_class": PrioritizedReplayBuffer, "buffer_size": 20}
     agent = made(MVI, **options).learn(5)
-    agent.replay_buffer.priorities[3] = np.nan
+    agent.replay_buffer.state()[0]["priorities"][3] = np.nan
     agent.save_replay_buffer(tmp_path / "replay")
     with pytest.raises(ValueError, match="priorities must be between"):
         made(MVI, **options).load_replay_buffer(tmp_path / "replay")

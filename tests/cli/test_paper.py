@@ -68,6 +68,8 @@ def test_a_place_for_studies_that_cannot_be_written_is_refused(tmp_path, capsys)
     command = ["fig3", "--scale", "smoke", "--quiet", "--out", str(tmp_path / "out"), "--studies"]
     assert "is not a directory" in refused([*command, str(tmp_path / "file")], capsys)
     assert "/proc" in refused([*command, "/proc/x"], capsys)
+    line = refused([*command, str(tmp_path / "mistyped")], capsys)
+    assert "mistyped; make it to train there" in line
 
 
 def test_what_takes_hours_does_not_start_unless_asked_for(capsys):

@@ -60,6 +60,8 @@ def test_what_does_not_fit_the_length_of_a_run_is_said_with_what_to_type():
         name, value = advice.split()
         field = name[2:].replace("-", "_")
         assert remarks(replace(run, **changes | {field: parse(field, value)})) == []
+    (said,) = remarks(replace(run, munchausen_alpha=1.5))
+    assert said.startswith("munchausen_alpha is 1.5")
 
 
 def test_table_2_as_printed():
@@ -91,6 +93,7 @@ def test_every_default_has_a_source_and_every_field_help(env, algorithm):
     [
         ({"q": 0.5}, "q must be at least 1, as learning needs, got 0.5"),
         ({"batch_size": 60_000}, "batch_size must be at most buffer_size = 50000, got 60000"),
+        ({"n_quantiles": 50}, "n_quantiles must be left out for the scalar critic, got 50"),
         ({"target_every": 0}, "target_every must be at least 1, got 0"),
         ({"temperature": 0.0}, "temperature must be a finite number > 0, got 0"),
         ({"gamma": 1.5}, "gamma must be between 0 and 1, got 1.5"),

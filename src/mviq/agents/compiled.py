@@ -18,6 +18,7 @@ from torch.optim import Optimizer
 
 from mviq.agents import kernels
 from mviq.agents.extractors import RescaledExtractor
+from mviq.agents.networks import kept
 from mviq.arrays import Array
 from mviq.tsallis import Family
 
@@ -57,8 +58,8 @@ class CompiledNetwork:
         self.numbers = math.prod(network.observation_space.shape or ())
         self.window, places = _window(layers[0].module, network.observation_space.shape)
         self.sizes = [places * len(biases[0]), *map(len, biases[1:])]
-        self.scratches: dict[tuple[int, int], Scratch] = {}
-        self.embedding_scratches: dict[tuple[int, ...], tuple[Array, ...]] = {}
+        self.scratches: dict[Any, Scratch] = {}
+        self.embedding_scratches: dict[Any, tuple[Array, ...]] = {}
 
     def prepare(self, *batches: Any) -> Sequence[Array]:
         return [self.write(x, np.empty((len(x), self.numbers), np.float32)) for x in batches]
@@ -89,11 +90,7 @@ class CompiledNetwork:
 
     def scratch(self, rows: int, samples: int) -> Scratch:
         """Return the scratch arrays for a batch of ``rows`` observations; they are reused."""
-        if (rows, samples) not in self.scratches:
-            if len(self.scratches) > 8:  # batch sizes vary
-                self.scratches.clear()
-            self.scratches[rows, samples] = self._new_scratch(rows, samples)
-        return self.scratches[rows, samples]
+        return kept(self.scratches, (rows, samples), self._new_scratch)
 
     def embedded(self, fractions: Array | None) -> kernels.Embedded | None:
         """Return the arrays that embed fractions (states, samples), None if there are none."""
@@ -109,15 +106,15 @@ class CompiledNetwork:
         large ones, for thousands of states at once, are not kept.
         """
         assert self.embedding is not None
-        kept = self.embedding_scratches.get(fractions.shape)
-        if kept is not None:
-            return kept
-        (features, cosines), columns = self.embedding.arrays[0].shape, fractions.size
-        shapes = (columns, cosines), *[(features, columns)] * 3, (features, len(fractions))
-        arrays = tuple(np.empty(shape, np.float32) for shape in shapes)
-        if len(self.embedding_scratches) <= 8 and features * columns <= _MOST_KEPT:
-            self.embedding_scratches[fractions.shape] = arrays
-        return arrays
+        large = fractions.size * len(self.embedding.arrays[0]) > _MOST_KEPT
+        cache = {} if large else self.embedding_scratches
+        return kept(cache, fractions.shape, self._new_embedding_scratch)
+
+    def _new_embedding_scratch(self, states: int, samples: int) -> tuple[Array, ...]:
+        assert self.embedding is not None
+        (features, cosines), columns = self.embedding.arrays[0].shape, states * samples
+        shapes = (columns, cosines), *[(features, columns)] * 3, (features, states)
+        return tuple(np.empty(shape, np.float32) for shape in shapes)
 
     def _new_scratch(self, rows: int, samples: int) -> Scratch:
         """Return scratch arrays: nonzero indices, first layer, all outputs and their gradients."""
@@ -248,8 +245,7 @@ def _no_moments(optimizer: Optimizer, weight: Tensor) -> dict[str, Tensor]:
 
 
 def _vector(x: Tensor) -> Array:
-    array: Array = x.detach().numpy()
-    return array.reshape(-1)
+    return np.reshape(x.detach().numpy(), -1)
 
 
 def _per_state(fractions: Tensor, states: int) -> Array:

@@ -44,7 +44,7 @@ class SpectralConv2d(nn.Conv2d):
         left, matrix = self.running_left.clone(), self.weight.flatten(1)
         with torch.no_grad():
             right = normalize(left @ matrix, dim=0)
-        weight = self.weight / (left @ matrix @ right)
+        weight = self.weight / (left @ matrix @ right).clamp(min=1e-12)  # weights may be 0
         return nn.functional.conv2d(x, weight, self.bias, padding=1)
 
 

@@ -1,6 +1,8 @@
 """``IQMVI``, the implicit quantile agent: QR-DQN whose network predicts any quantile."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, get_args
 
 import torch
@@ -21,7 +23,7 @@ from mviq.agents.update import Trainer
 Head = Literal["none", "dueling"]
 FRACTIONS = 8, 32  # N = N' of BTR (Clark et al. 2024), K of IQN (Dabney et al. 2018)
 COSINES = 64  # of the embedding, Dabney et al. (2018)
-_COUNTS = whole(1, 2**16)  # more would fill the memory, for example that of one who loads a file
+_is_count, _expected = whole(1, 2**16)  # more, in a file, would fill the memory of who loads it
 
 
 class ImplicitQuantileNetwork(QuantileNetwork):
@@ -101,8 +103,8 @@ class ImplicitPolicy(QRDQNPolicy):
     ) -> None:
         counts = FRACTIONS if fractions is None else fractions
         listed = isinstance(counts, tuple | list) and len(counts) == 2
-        if not (listed and all(map(_COUNTS[0], counts))):
-            raise ValueError(f"fractions must be two, each {_COUNTS[1]}, got {fractions!r}")
+        if not (listed and all(map(_is_count, counts))):
+            raise ValueError(f"fractions must be two, each {_expected}, got {fractions!r}")
         if options.setdefault("n_quantiles", counts[0]) != counts[0]:
             raise ValueError(
                 "n_quantiles must be left out, the number of quantiles is fractions, "
@@ -164,12 +166,15 @@ class IQMVI(Learner, Actor, Trainer, SafeFiles, QRDQN):
     def _networks(self) -> tuple[ImplicitQuantileNetwork, ImplicitQuantileNetwork]:
         return self.quantile_net, self.quantile_net_target
 
-    def _update(self, batch_size: int) -> float:
-        """Make one update, with quantiles at random fractions."""
-        for network in self._networks():
-            network.sampling = True
+    @contextmanager
+    def _drawing(self) -> Iterator[None]:
+        """Let the networks predict quantiles at random fractions, as an update needs them."""
+        networks = self._networks()
+        before = [network.sampling for network in networks]
         try:
-            return super()._update(batch_size)
+            for network in networks:
+                network.sampling = True
+            yield
         finally:
-            for network in self._networks():
-                network.sampling = False
+            for network, own in zip(networks, before, strict=True):
+                network.sampling = own

@@ -99,8 +99,9 @@ class Learner(Trainer):
         )
         self.acting, self.value_limit = acting, value_limit
         self.status: LearningStatus = "new"
-        if options.get("policy_kwargs") is not None:
-            options["policy_kwargs"] = dict(options["policy_kwargs"])  # the base classes modify it
+        for name in ("policy_kwargs", "replay_buffer_kwargs"):
+            if options.get(name) is not None:
+                options[name] = dict(options[name])  # the base classes modify it
         super().__init__(policy, env, _init_setup_model=False, **options)  # type: ignore[call-arg, arg-type]
         _prefer_fused_adam(self.policy_kwargs)
         self._chosen_buffer = (self.replay_buffer_class, dict(self.replay_buffer_kwargs))

@@ -1,9 +1,9 @@
 """The networks of an agent: forward pass, backward pass and optimiser step."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 from stable_baselines3.common.policies import BasePolicy
@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 
 from mviq.agents.parameters import lay_out_moments
 
+T = TypeVar("T")
 LARGE_CONVOLUTION = 2**13  # weights; below, a compiled convolution is faster than PyTorch's
 
 
@@ -65,6 +66,15 @@ class AutogradNetwork:
 def _with_outcomes(values: Tensor) -> Tensor:
     """Return a network's output as (batch, outcomes, actions); action values are one outcome."""
     return values if values.dim() == 3 else values.unsqueeze(1)
+
+
+def kept(cache: dict[Any, T], key: tuple[Any, ...], new: Callable[..., T]) -> T:
+    """Return scratch memory for a key, a new one if there is none; a full cache is emptied."""
+    if key not in cache:
+        if len(cache) > 8:  # batch sizes vary
+            cache.clear()
+        cache[key] = new(*key)
+    return cache[key]
 
 
 def has_mask(observations: Any) -> bool:
@@ -129,11 +139,7 @@ class PlainNetwork(AutogradNetwork):
         overwritten when action values are computed meanwhile.
         """
         key = batches, like.shape
-        if key not in self.memory:
-            if len(self.memory) > 8:  # batch sizes vary
-                self.memory.clear()
-            self.memory[key] = torch.empty_like(like, dtype=torch.float32)
-        return self.memory[key]
+        return kept(self.memory, key, lambda *_: torch.empty_like(like, dtype=torch.float32))
 
     def forward(self, prepared: Prepared) -> Tensor:
         self.outcomes = self._forward(prepared.together[prepared.begin : prepared.end])

@@ -18,7 +18,7 @@ from mviq.agents.replay import FrameReplayBuffer
 from mviq.arrays import Array
 
 SMALLEST_ERROR = 1e-6  # so that every transition can be drawn again
-_LIMITS = (0, 2**62)
+_MOST = 2**62  # of a priority in a file
 
 
 class Prioritized(NStepReplayBuffer):
@@ -39,7 +39,7 @@ class Prioritized(NStepReplayBuffer):
         **options: Any,
     ) -> None:
         for name, number in (("exponent", exponent), ("beta", beta)):
-            if not 0 <= number <= 1:
+            if not (isinstance(number, int | float) and 0 <= number <= 1):
                 raise ValueError(f"{name} must be between 0 and 1, got {number!r}")
         super().__init__(*arguments, n_steps=n_steps, **options)
         self.exponent, self.beta = exponent, beta
@@ -50,7 +50,13 @@ class Prioritized(NStepReplayBuffer):
 
     @property
     def priorities(self) -> Array:
-        """The priorities (rows, environments): a view of the leaves, also in a copied buffer."""
+        """The priorities (rows, environments), to read."""
+        view = self._leaves()
+        view.flags.writeable = False
+        return view
+
+    def _leaves(self) -> Array:
+        """Return the priorities as a view of the tree, also in a copied buffer."""
         leaves = self._tree[len(self._tree) // 2 :]
         return leaves[: self.buffer_size * self.n_envs].reshape(-1, self.n_envs)
 
@@ -69,12 +75,21 @@ class Prioritized(NStepReplayBuffer):
         if self.size() == 0:
             raise ValueError("there is nothing to sample: the replay buffer is empty")
         if self._stale:
-            sum_up(self._tree)
-            self._stale = False
+            self._sum_up()
         parts = np.arange(batch_size) + np.random.rand(batch_size)  # noqa: NPY002 - as SB3 draws
         self._drawn = np.empty(batch_size, np.int64)
         find_leaves(self._tree, parts * (self._tree[1] / batch_size), self._drawn)
         return self.transitions(*np.divmod(self._drawn, self.n_envs), env)
+
+    def _sum_up(self) -> None:
+        """Compute all sums anew; only rows that hold transitions may have priorities."""
+        empty = np.ones(self.buffer_size, bool)
+        empty[(self.pos - 1 - np.arange(self.size())) % self.buffer_size] = False
+        self._leaves()[empty] = 0
+        sum_up(self._tree)
+        if not self._tree[1] > 0:
+            raise ValueError("the priorities of the replay buffer are all 0")
+        self._stale = False
 
     def transitions(self, rows: Array, envs: Array, env: Any = None) -> ReplayBufferSamples:
         """Return transitions with n-step returns, computed as in Stable-Baselines3."""
@@ -118,7 +133,7 @@ class Prioritized(NStepReplayBuffer):
         """Return the arrays and numbers that change; the caller may write into the arrays."""
         arrays, numbers = self._stored()
         self._stale = True
-        return arrays | {"priorities": self.priorities, "largest": self.largest}, numbers
+        return arrays | {"priorities": self._leaves(), "largest": self.largest}, numbers
 
     def _stored(self) -> tuple[dict[str, Array], dict[str, Any]]:
         names = "observations", "next_observations", "actions", "rewards", "dones", "timeouts"
@@ -127,7 +142,7 @@ class Prioritized(NStepReplayBuffer):
 
     def bounds(self) -> dict[str, tuple[int, int]]:
         """Return the valid ranges of priorities, to check files."""
-        return {"priorities": _LIMITS, "largest": _LIMITS}
+        return {"priorities": (0, _MOST), "largest": (1, _MOST)}
 
 
 @register

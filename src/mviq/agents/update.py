@@ -9,8 +9,9 @@ learns to predict y at (s, a).
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -25,6 +26,7 @@ from mviq.agents.diagnostics import DivergenceError, policy_diagnostics, target_
 from mviq.agents.losses import huber, quantile_huber
 from mviq.agents.networks import AutogradNetwork, Network, has_mask
 from mviq.agents.targets import bellman_target, mean_outcome
+from mviq.arrays import Array
 from mviq.processor import quick_arithmetic
 from mviq.tsallis import Family
 
@@ -51,13 +53,15 @@ class Trainer(OffPolicyAlgorithm):
     """Maps predicted outcomes at (s, a) and their targets to the loss and its gradient.
 
     If the network draws ``fractions``, they are its third argument."""
+    _drawing: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Makes a context in which the networks predict what an update needs of them."""
     _online: Network
     _target: Network
     _compiled: CompiledUpdate | None
     _modules: Sequence[nn.Module] = ()
     _fingerprint: Any = None
     _replayed: Any = None  # observations of the last update that was diagnosed
-    _postponed = False  # whether ``train`` leaves its updates to the next rollout
+    _postponed = False  # whether the next rollout makes these updates, not ``train``
 
     @abstractmethod
     def _follow_schedules(self) -> None:
@@ -97,28 +101,30 @@ class Trainer(OffPolicyAlgorithm):
 
     def _by_autograd(self, batch: Any) -> tuple[float, float]:
         """Make one update; return its loss and the mean prediction."""
-        online = self._online
+        online, buffer = self._online, cast(Any, self.replay_buffer)
         assert isinstance(online, AutogradNetwork)
         s, s_next = online.prepare(batch.observations, batch.next_observations)
         with torch.no_grad():
             asked = [s_next] if self.family.munchausen_alpha == 0 else [s, s_next]
-            *before, after = self._target.predict(*asked)
+            with self._drawing():
+                *before, after = self._target.predict(*asked)
             for z in (*before, after):
                 self._check(_VALUE, z, self.value_limit, batch)
             target = self.target(batch, after, *before)
-        predicted = online.forward(s)
+        with self._drawing():
+            predicted = online.forward(s)
         with torch.no_grad():
             chosen = batch.actions.unsqueeze(1).expand(-1, predicted.shape[1], 1)
             at_action = predicted.gather(2, chosen).squeeze(2)
-            implicit: Any = online.network if hasattr(online.network, "draw_fractions") else None
-            fractions = [] if implicit is None else [implicit.fractions]
+            drawn: Any = getattr(online.network, "fractions", None)
+            fractions = [] if drawn is None else [drawn]
             loss, slope = self._loss(at_action, target, *fractions)
             self._check(_LOSS, float(loss), math.inf, batch)
-            weights = self._importance_weights()
+            weights = self._importance_weights(len(slope))
             if weights is not None:
                 slope *= slope.new_tensor(weights).unsqueeze(1)
                 errors = (target.unsqueeze(1) - at_action.unsqueeze(2)).abs().mean((1, 2))
-                self._update_priorities(errors.cpu().numpy())
+                buffer.update_priorities(errors.cpu().numpy())
             gradient = torch.zeros_like(predicted).scatter_(2, chosen, slope.unsqueeze(2))
         norm = online.backward(gradient)
         self._check(_NORM, norm, math.inf, batch)
@@ -129,26 +135,23 @@ class Trainer(OffPolicyAlgorithm):
         """Make one update by compiled kernels: the same as ``_by_autograd``, up to rounding."""
         assert self._compiled is not None
         limits = float(self.value_limit), self._norm_limit()
-        weights = self._importance_weights()
-        size = 0 if weights is None else len(batch.actions)
-        weighted = np.broadcast_to(np.asarray([] if weights is None else weights, float), size)
-        errors, numbers = np.empty(size), (self.family, self.gamma, limits)
-        found = self._compiled(batch, *numbers, self.policy.optimizer, (weighted.copy(), errors))
-        value, loss, norm, predicted = found
+        numbers = self.family, self.gamma, limits, self.policy.optimizer
+        weights = self._importance_weights(len(batch.actions))
+        weighted = np.empty(0) if weights is None else weights
+        errors = np.empty_like(weighted)
+        with self._drawing():
+            value, loss, norm, predicted = self._compiled(batch, *numbers, (weighted, errors))
         self._check(_VALUE, value, self.value_limit, batch)
         self._check(_LOSS, loss, math.inf, batch)
         if weights is not None:
-            self._update_priorities(errors)
+            self.replay_buffer.update_priorities(errors)  # type: ignore[union-attr]
         self._check(_NORM, norm, math.inf, batch)
         return loss, predicted
 
-    def _importance_weights(self) -> Any:
-        """Return the weights of the batch's gradients, None if its replay has none."""
+    def _importance_weights(self, size: int) -> Array | None:
+        """Return the weights of the gradients of a batch, None if its replay has none."""
         weigh = getattr(self.replay_buffer, "importance_weights", None)
-        return None if weigh is None else weigh(self._current_progress_remaining)
-
-    def _update_priorities(self, errors: Any) -> None:
-        self.replay_buffer.update_priorities(errors)  # type: ignore[union-attr]
+        return weigh and np.full(size, weigh(self._current_progress_remaining), float)
 
     def _norm_limit(self) -> float:
         return math.inf if self.max_grad_norm is None else float(self.max_grad_norm)

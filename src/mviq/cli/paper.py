@@ -68,7 +68,7 @@ def _add_options_of_studies(parser: argparse.ArgumentParser) -> None:
         "night: several hours; full: the scale of the paper"
     )
     add("--scale", choices=SCALES, help=scale)
-    studies = "directory of the studies (studies)"
+    studies = "directory of the studies: stored runs in it are not trained again (studies)"
     add("--studies", type=Path, metavar="DIR", help=studies)
     add("--quiet", action="store_true", help="do not show progress")
     add_engine_options(parser)
@@ -128,6 +128,8 @@ def _study(artefact: Artefact, experiment: Experiment, options: argparse.Namespa
     scale, parent = _scale(experiment, options), options.studies or Path("studies")
     for place in (_place(artefact, options), parent):
         check_writable(place)
+    if options.studies is not None and not parent.is_dir():
+        raise ValueError(f"--studies: there is no directory {parent}; make it to train there")
     how = Options(quiet=options.quiet, measure=scale != "smoke", **engine_options(options))
     study = study_from(experiment.at(scale))
     directory = parent / study.name

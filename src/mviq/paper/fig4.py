@@ -59,7 +59,8 @@ def _better(results: Learning, baseline: str) -> Finding:
     ours, theirs = results.last(OURS), results.last(baseline)
     known = ~np.isnan(task_means(ours) - task_means(theirs))
     claim = "MVI(2) is better on the whole"
-    where = f"{known.sum()} of {known.size} games against {baseline}"
+    counted = f"{known.size}" if known.all() else f"{known.sum()} of {known.size}"
+    where = f"{counted} games against {baseline}"
     if not known.any():
         return Finding(claim, where, "no game has scores of both", None)
     chance = more_often(ours[:, known], theirs[:, known])

@@ -117,7 +117,7 @@ def _only(claim: str, tests: Sequence[Finding]) -> str:
     if holds:
         said.append(f"{'only ' if refuted else ''}{holds}")
     elif refuted:
-        said.append("nowhere" if len(tests) > 1 else f"not {refuted}")
+        said.append(f"not {refuted}" if undecided or len(tests) == 1 else "nowhere")
     if undecided:
         said.append(f"not decided {undecided}")
     return f"“{claim}” {', '.join(said)}"

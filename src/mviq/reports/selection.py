@@ -16,7 +16,7 @@ def restricted(study: StudyData, only: Sequence[str], without: Sequence[str]) ->
     """Return the study with the runs that match any of ``only`` and none of ``without``."""
     for pattern in (*only, *without):
         if not any(_is_like(run, pattern) for run in study.runs):
-            names = ", ".join((*study.labels, *study.envs))
+            names = some((*study.labels, *study.envs))
             raise ValueError(f"no label or environment is like {pattern!r}: there are {names}")
     wanted = [run for run in study.runs if not only or any(_is_like(run, one) for one in only)]
     kept = tuple(run for run in wanted if not any(_is_like(run, one) for one in without))
@@ -44,7 +44,7 @@ def baseline_of(study: StudyData, wanted: str | None, labels: Sequence[str]) -> 
         alike = [label for label in study.labels if label.casefold() == wanted.casefold()]
         chosen, origin = alike[0] if len(alike) == 1 else wanted, "--baseline"
     if chosen is not None and chosen not in study.labels:
-        names = ", ".join(study.labels)
+        names = some(study.labels)
         raise ValueError(f"baseline must be one of {names}, got {chosen!r} from {origin}")
     if chosen is not None or len(labels) < 2:
         return chosen

@@ -303,9 +303,11 @@ def _check_together(config: Config) -> None:
     _require(config, "learning_rate_end", constant, "none with a learning_rate_schedule")
 
     for name in sorted({name for critic in CRITICS.values() for name in critic.settings}):
-        used = name in (*CRITICS[config.critic].settings, *AT_LEAST_ONE)  # which are never none
+        used, never_none = name in CRITICS[config.critic].settings, name in AT_LEAST_ONE
         unused = getattr(config, name) in (None, "none")
-        _require(config, name, used or unused, f"none for the {config.critic} critic")
+        unused |= never_none and name not in config.given
+        allowed = f"{'left out' if never_none else 'none'} for the {config.critic} critic"
+        _require(config, name, used or unused, allowed)
 
     named(config.algorithm, **family_fields(config))
     size = config.buffer_size
@@ -320,7 +322,7 @@ def _check_together(config: Config) -> None:
 
 
 def remarks(config: Config) -> list[str]:
-    """Return warnings about settings that do not suit the length of a run, with better ones."""
+    """Return warnings about settings that do not suit learning, with better ones."""
     total, starts = config.total_steps, config.learning_starts
     lines = []
     decayed = int(config.epsilon_fraction * total)
@@ -334,6 +336,11 @@ def remarks(config: Config) -> list[str]:
     if evaluations < FEW:
         often = "only one evaluation" if evaluations == 1 else f"only {evaluations} evaluations"
         lines.append(f"there will be {often}: try --eval-every {max(total // 20, 1)}")
+    if config.munchausen_alpha >= 1:
+        lines.append(
+            f"munchausen_alpha is {config.munchausen_alpha:g}: with 1 or more, differences between "
+            "action values grow without bound"
+        )
     if total // config.target_every * config.target_every <= starts:
         lines.append(
             f"the target network is never updated while learning: "

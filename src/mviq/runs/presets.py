@@ -88,7 +88,9 @@ COMMON: Defaults = {
 }
 
 _CLIPPED: Mapping[str, Defaults] = {
-    "mvi": _from("M-DQN's bounds; measured in docs/paper.md, the paper is silent", clip=(-1.0, 1.0))
+    "mvi": _from(
+        "M-DQN's bounds, since the paper is silent; measured in docs/paper.md", clip=(-1.0, 1.0)
+    )
 }
 
 _GYM: Defaults = {
