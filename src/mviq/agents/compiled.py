@@ -5,9 +5,9 @@ smaller than the layer.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import is_not
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -18,10 +18,10 @@ from torch.optim import Optimizer
 
 from mviq.agents import kernels
 from mviq.agents.extractors import RescaledExtractor
-from mviq.agents.networks import kept
 from mviq.arrays import Array
 from mviq.tsallis import Family
 
+T = TypeVar("T")
 Scratch = tuple[tuple[Array, Array], Array, tuple[Array, ...], tuple[Array, ...]]
 _update: Any = kernels.update
 _predict: Any = kernels.predict
@@ -222,6 +222,15 @@ class CompiledUpdate:
                 tuple(map(_vector, tensors[i : i + count])) for i in range(0, len(tensors), count)
             )
         return self.vectors
+
+
+def kept(cache: dict[Any, T], key: tuple[Any, ...], new: Callable[..., T]) -> T:
+    """Return scratch memory for a key, a new one if there is none; a full cache is emptied."""
+    if key not in cache:
+        if len(cache) > 8:  # batch sizes vary
+            cache.clear()
+        cache[key] = new(*key)
+    return cache[key]
 
 
 COMPILED_FORMS = ("gap", "log", "truncated_log")

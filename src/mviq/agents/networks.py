@@ -1,18 +1,18 @@
 """The networks of an agent: forward pass, backward pass and optimiser step."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from stable_baselines3.common.policies import BasePolicy
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from mviq.agents.compiled import kept
 from mviq.agents.parameters import lay_out_moments
 
-T = TypeVar("T")
 LARGE_CONVOLUTION = 2**13  # weights; below, a compiled convolution is faster than PyTorch's
 
 
@@ -66,15 +66,6 @@ class AutogradNetwork:
 def _with_outcomes(values: Tensor) -> Tensor:
     """Return a network's output as (batch, outcomes, actions); action values are one outcome."""
     return values if values.dim() == 3 else values.unsqueeze(1)
-
-
-def kept(cache: dict[Any, T], key: tuple[Any, ...], new: Callable[..., T]) -> T:
-    """Return scratch memory for a key, a new one if there is none; a full cache is emptied."""
-    if key not in cache:
-        if len(cache) > 8:  # batch sizes vary
-            cache.clear()
-        cache[key] = new(*key)
-    return cache[key]
 
 
 def has_mask(observations: Any) -> bool:
