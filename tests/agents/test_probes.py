@@ -7,7 +7,7 @@ import torch
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 
-from mviq.agents import MVI, QRMVI
+from mviq.agents import MVI, QRMVI, PrioritizedReplayBuffer
 from mviq.tsallis import Family
 from problems import TableMDP, fixed_point, learnt
 
@@ -27,6 +27,23 @@ def assert_near(found, expected, tolerance=0.03):
 def test_a_bandit_without_regularisation_has_the_values_of_its_rewards(cls):
     found = learnt(cls, bandit(), q=math.inf, munchausen_alpha=0.0)
     assert_near(found, [[1.0, 0.5, 0.0]])
+
+
+class Coin(TableMDP):
+    """Pays 1 in three of ten cases."""
+
+    def step(self, action):
+        observation, reward, *end = super().step(action)
+        return observation, reward * (self.np_random.random() < 0.3), *end
+
+
+def test_importance_weights_undo_what_priorities_do_to_the_mean_of_rewards():
+    """Without them, transitions drawn in proportion to |r − Q| have their balance at Q = 0.396."""
+    arguments = {"exponent": 1.0, "beta": 1.0}
+    options = {"replay_buffer_class": PrioritizedReplayBuffer, "replay_buffer_kwargs": arguments}
+    coin = Coin([[1.0]], [[-1]])
+    found = learnt(MVI, coin, q=math.inf, munchausen_alpha=0.0, **options)
+    assert_near(found, [[0.3]], 0.04)
 
 
 @AGENTS

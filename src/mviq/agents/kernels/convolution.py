@@ -19,6 +19,7 @@ from numba.extending import intrinsic
 from mviq.tsallis.kernels.compiling import Floats, Integers, compiled_with
 
 Window = tuple[int, int, int, Integers]
+Nonzero = tuple[Integers, Integers]  # of each board: places that are not 0, and their number
 
 LANES = 16  # floats per vector instruction; the number of filters is padded to a multiple of it
 
@@ -74,7 +75,7 @@ def find_nonzero(boards: Floats, places: Integers, counts: Integers) -> None:
 @compiled_with()
 def convolve(
     boards: Floats,
-    nonzero: tuple[Integers, Integers],
+    nonzero: Nonzero,
     window: Window,
     weight: Floats,
     bias: Floats,
@@ -101,7 +102,7 @@ def convolve(
 @compiled_with()
 def convolution_gradient(
     boards: Floats,
-    nonzero: tuple[Integers, Integers],
+    nonzero: Nonzero,
     window: Window,
     slope: Floats,
     scratch: Floats,
@@ -124,7 +125,7 @@ def convolution_gradient(
 @compiled_with(part=True)
 def _add_up(
     boards: Floats,
-    nonzero: tuple[Integers, Integers],
+    nonzero: Nonzero,
     window: Window,
     taps: Floats,
     scratch: Floats,

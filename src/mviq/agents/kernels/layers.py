@@ -16,14 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mviq.agents.kernels.convolution import (
+    Nonzero,
     Window,
     convolution_gradient,
     convolve,
 )
-from mviq.tsallis.kernels.compiling import Floats, Integers, compiled_with
+from mviq.tsallis.kernels.compiling import Floats, compiled_with
 
 Layers = tuple[Floats, ...]
-Network = tuple[Layers, Layers, NDArray[np.bool_]]  # weights, biases, whether each has a ReLU
+NetworkArrays = tuple[Layers, Layers, NDArray[np.bool_]]  # weights, biases, whether each has a ReLU
 
 
 class Embedded(NamedTuple):
@@ -67,9 +68,9 @@ def prepare(rows: NDArray[Any], divisor: Floats, prepared: Floats) -> None:
 @compiled_with()
 def forward(
     rows: Floats,
-    nonzero: tuple[Integers, Integers],
+    nonzero: Nonzero,
     window: Window | None,
-    network: Network,
+    network: NetworkArrays,
     scratch: Floats,
     outputs: Layers,
     embedded: Embedded | None,
@@ -100,9 +101,9 @@ def forward(
 @compiled_with()
 def backward(
     rows: Floats,
-    nonzero: tuple[Integers, Integers],
+    nonzero: Nonzero,
     window: Window | None,
-    network: Network,
+    network: NetworkArrays,
     scratch: Floats,
     outputs: Layers,
     slopes: Layers,

@@ -5,20 +5,19 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from mviq.agents.kernels.convolution import Window, find_nonzero
+from mviq.agents.kernels.convolution import Nonzero, Window, find_nonzero
 from mviq.agents.kernels.layers import (
     Embedded,
     EmbeddedGradients,
     Layers,
-    Network,
+    NetworkArrays,
     backward,
     forward,
 )
 from mviq.agents.kernels.losses import huber, mean_error, quantile_huber
 from mviq.agents.kernels.targets import Numbers, bellman
-from mviq.tsallis.kernels.compiling import Floats, Integers, compiled_with
+from mviq.tsallis.kernels.compiling import Floats, compiled_with
 
-Nonzero = tuple[Integers, Integers]
 _LARGEST = float(np.finfo(np.float32).max)
 _BLOCK = 2048  # elements per block, so that blocks of four arrays fit in the L1 cache
 
@@ -28,7 +27,7 @@ def predict(
     rows: Floats,
     nonzero: Nonzero,
     window: Window | None,
-    network: Network,
+    network: NetworkArrays,
     scratch: tuple[Floats, Layers],
     outcomes: Floats,
     best: NDArray[np.int64],
@@ -58,9 +57,9 @@ def update(
     quantiles: int | None,
     fractions: Floats,
     numbers: tuple[Numbers, tuple[float, float], tuple[float, float, float, float]],
-    target_network: Network,
+    target_network: NetworkArrays,
     target_scratch: tuple[Floats, Layers],
-    network: Network,
+    network: NetworkArrays,
     scratch: tuple[Floats, Layers, Layers],
     gradients: tuple[Layers, Layers],
     parameters: tuple[Layers, Layers, Layers, Layers, Layers],
