@@ -99,9 +99,10 @@ def small_state(buffer: ReplayBuffer) -> dict[str, Any]:
 
 def set_small_state(buffer: ReplayBuffer, state: dict[str, Any]) -> None:
     """Restore what ``small_state`` returned."""
+    arrays, _ = buffer_state(buffer)
     for name, value in state.items():
-        if isinstance(value, np.ndarray):
-            getattr(buffer, name)[...] = value
+        if name in arrays:
+            arrays[name][...] = value
         else:
             setattr(buffer, name, value)
 
