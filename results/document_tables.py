@@ -43,6 +43,11 @@ def stored(name):
     return compare(load_study(ROOT / "results" / name), ReportChoices())
 
 
+def learnt(name):
+    """Return the learning curves of a stored study."""
+    return learning(load_study(ROOT / "results" / name))
+
+
 def paper_table(name):
     rows = [("algorithm", *RUNS, "mean return after 50 000 steps", "share at 475 or more", WORST)]
     for row in stability(stored(name)):
@@ -177,6 +182,10 @@ def final_scores(comparison, env):
     return {label: env.final(label, comparison.choices)[:, None] for label in env.curves}
 
 
+def final(scores, env):
+    return with_interval(interval(mean, scores, bounds=family_of(env).returns))
+
+
 def lead(new, old):
     return with_interval(difference(new, old), signed)
 
@@ -208,7 +217,7 @@ def difference_table(study, pairs, measures):
 
     Bold: different from zero by Welch's t test, with Holm's method over the rows of a column.
     """
-    results = learning(load_study(ROOT / "results" / study))
+    results = learnt(study)
     own = [env in TUNED_ON and study == "minatar" for env in results.envs]
     order = sorted(range(len(own)), key=lambda env: not own[env])  # those tuned on come first
     cases = [(env, *pair) for env in order for pair in pairs]
@@ -241,7 +250,7 @@ def comparison_table(name):
 
 def probability_table(name):
     """Return how often a run of MVI(2) ends above one of another algorithm, by groups of games."""
-    results = learning(load_study(ROOT / "results" / "minatar"))
+    results = learnt("minatar")
     tuned = [env in TUNED_ON for env in results.envs]
     groups = {
         "all five": np.ones(len(tuned), bool),
@@ -258,22 +267,19 @@ def probability_table(name):
 
 def control_table(name):
     """Return the log form with q = 1 at τ = 0.1, and minus the gap with some q and τ."""
-    control, gap = (learning(load_study(ROOT / "results" / x)) for x in (name, "minatar-q-night"))
+    control, gap = (learnt(x) for x in (name, "minatar-q-night"))
     (label,), others = control.curves, ("q=1, τ=0.1", "q=2, τ=0.1", "q=1, τ=0.03")
     rows = [("game", label, *(f"− gap, {other}" for other in others))]
     for env in control.envs:
         scores = control.last(label, env)
         leads = (lead(scores, gap.last(other, env)) for other in others)
-        final = interval(mean, scores, bounds=family_of(env).returns)
-        rows.append((env, with_interval(final), *leads))
+        rows.append((env, final(scores, env), *leads))
     return rows_of(*rows)
 
 
 def early_table(name):
     """Return MVI(q) with α = 0.9 minus the algorithms of the comparison, at 300 000 steps."""
-    ours, theirs = (
-        learning(load_study(ROOT / "results" / study)) for study in ("minatar-q-night", "minatar")
-    )
+    ours, theirs = (learnt(study) for study in ("minatar-q-night", "minatar"))
     rows = []
     for env in ours.envs:
         for label in ours.curves:
@@ -348,7 +354,7 @@ def softness_table(name):
 
 def progress_table(name):
     """Return the mean evaluation in each fifth of the runs of a study, one seed each."""
-    results = learning(load_study(ROOT / "results" / name))
+    results = learnt(name)
     steps = next(iter(results.curves.values())).steps
     fifths = np.array_split(np.arange(steps.size), 5)
     ends = [f"to step {steps[fifth[-1]]:,.0f}".replace(",", " ") for fifth in fifths]
@@ -384,24 +390,21 @@ def critics_table(name):
 
 def parts_table(name):
     """Return the scores with prioritised replay or longer returns, and minus those with neither."""
-    parts, critics = (learning(load_study(ROOT / "results" / x)) for x in (name, "critics"))
+    parts, critics = (learnt(x) for x in (name, "critics"))
     (env,), both = parts.envs, "prioritised implicit q=1"
     finals = {label: parts.last(label, env) for label in parts.curves}
     finals["both"] = critics.last(both, env)
     rows = [("game", "what is added", "final score", "− without it")]
     for label, scores in finals.items():
         critic = "scalar" if "scalar" in label else "implicit"
-        found = interval(mean, scores, bounds=family_of(env).returns)
         gain = lead(scores, critics.last(f"{critic} q=1", env))
-        rows.append((env, label, with_interval(found), gain))
+        rows.append((env, label, final(scores, env), gain))
     return rows_of(*rows)
 
 
 def noise_table(name):
     """Return what α, q and the errors change in the scores of agents that learn with errors."""
-    noisy, clean = (
-        learning(load_study(ROOT / "results" / x)) for x in ("reward-noise", "minatar-q-night")
-    )
+    noisy, clean = (learnt(x) for x in ("reward-noise", "minatar-q-night"))
     pairs = [(f"q={q}, α=0.9", f"q={q}, α=0") for q in "12"]
     pairs += [(f"q=2, α={alpha}", f"q=1, α={alpha}") for alpha in ("0", "0.9")]
     rows = []

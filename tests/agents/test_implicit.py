@@ -110,10 +110,9 @@ class Dice(gym.Env):
 
 
 def test_the_quantiles_of_a_known_distribution_are_learnt():
-    options = {"learning_rate": lambda left: 0.01 * left, "policy_kwargs": {"net_arch": [32]}}
-    agent = made(IQMVI, Dice(), q=math.inf, munchausen_alpha=0.0, train_freq=1, **options).learn(
-        1_200
-    )
+    options = {"learning_rate": lambda left: 0.01 * left, "train_freq": 1}
+    options |= {"policy_kwargs": {"net_arch": [32]}}
+    agent = made(IQMVI, Dice(), q=math.inf, munchausen_alpha=0.0, **options).learn(1_200)
     with torch.no_grad():
         found = agent.quantile_net(torch.ones(1, 1)).flatten()
     fractions = agent.quantile_net.midpoints

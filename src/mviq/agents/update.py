@@ -11,7 +11,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,6 +45,7 @@ class Trainer(OffPolicyAlgorithm):
 
     family: Family
     value_limit: float
+    replay_buffer: Any
     _schedules: dict[str, Schedule]
     max_grad_norm: Any
     target_update_interval: int
@@ -101,7 +102,7 @@ class Trainer(OffPolicyAlgorithm):
 
     def _by_autograd(self, batch: Any) -> tuple[float, float]:
         """Make one update; return its loss and the mean prediction."""
-        online, buffer = self._online, cast(Any, self.replay_buffer)
+        online = self._online
         assert isinstance(online, AutogradNetwork)
         s, s_next = online.prepare(batch.observations, batch.next_observations)
         with torch.no_grad():
@@ -116,15 +117,15 @@ class Trainer(OffPolicyAlgorithm):
         with torch.no_grad():
             chosen = batch.actions.unsqueeze(1).expand(-1, predicted.shape[1], 1)
             at_action = predicted.gather(2, chosen).squeeze(2)
-            drawn: Any = getattr(online.network, "fractions", None)
-            fractions = [] if drawn is None else [drawn]
+            implicit = hasattr(online.network, "draw_fractions")
+            fractions = [online.network.fractions] if implicit else []
             loss, slope = self._loss(at_action, target, *fractions)
             self._check(_LOSS, float(loss), math.inf, batch)
             weights = self._importance_weights(len(slope))
             if weights is not None:
                 slope *= slope.new_tensor(weights).unsqueeze(1)
                 errors = (target.unsqueeze(1) - at_action.unsqueeze(2)).abs().mean((1, 2))
-                buffer.update_priorities(errors.cpu().numpy())
+                self.replay_buffer.update_priorities(errors.cpu().numpy())
             gradient = torch.zeros_like(predicted).scatter_(2, chosen, slope.unsqueeze(2))
         norm = online.backward(gradient)
         self._check(_NORM, norm, math.inf, batch)
@@ -144,7 +145,7 @@ class Trainer(OffPolicyAlgorithm):
         self._check(_VALUE, value, self.value_limit, batch)
         self._check(_LOSS, loss, math.inf, batch)
         if weights is not None:
-            self.replay_buffer.update_priorities(errors)  # type: ignore[union-attr]
+            self.replay_buffer.update_priorities(errors)
         self._check(_NORM, norm, math.inf, batch)
         return loss, predicted
 
